@@ -89,13 +89,8 @@ func (w *Worker) activate(next *active) error {
 	if err != nil {
 		return err
 	}
-	w.log.resize(config.LogRequests)
-	log := &w.log
-	if config.LogRequests == 0 && log.out == nil {
-		log = nil
-	}
 	next.serve = chain(
-		count(w.counters, log),
+		count(w.counters, w.log),
 		admit(next.gate, w.counters),
 		w.fail(config.Failures, false),
 		burn(microseconds(config.BurnUS)),

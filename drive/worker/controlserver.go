@@ -35,15 +35,6 @@ func (w *Worker) controlServer(l net.Listener) (server, error) {
 	handle(mux, "DELETE /v1/changes/{id}", func(r *http.Request, _ jsonhttp.None) (jsonhttp.None, error) {
 		return jsonhttp.None{}, w.discard(r.PathValue("id"))
 	})
-	handle(mux, "GET /v1/requests", func(r *http.Request, _ jsonhttp.None) (control.Requests, error) {
-		from, err := jsonhttp.Query(r, "from")
-		if err != nil {
-			return control.Requests{}, err
-		}
-		page := w.log.page(int64(from))
-		page.StartedNS = w.counters.started.UnixNano()
-		return page, nil
-	})
 	s, err := jsonhttp.Server{Name: "worker control", Handler: mux, MaxRequest: maxConfigBytes, Token: w.options.Token, Log: w.options.Log}.HTTP(l)
 	if err != nil {
 		return server{}, err

@@ -27,8 +27,7 @@ func (l *locked) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// Every request with an id has its line once the worker has ended, even without
-// a log in memory.
+// Every request with an id has its line once the worker has ended.
 func TestWrittenRequestLog(t *testing.T) {
 	out := &locked{}
 	w := start(t, func(o *Options) { o.Config.ResponseBytes, o.RequestLog, o.DrainTimeout = 1, out, time.Minute })

@@ -72,7 +72,7 @@ type Worker struct {
 	bodies   budget
 	draining atomic.Bool // no longer serves new requests
 	leaving  atomic.Bool // shutdown has begun
-	log      requestLog
+	log      *requestLog // nil: none
 
 	configMu sync.Mutex // one change at a time
 	active   atomic.Pointer[active]
@@ -111,7 +111,9 @@ func New(options Options) (*Worker, error) {
 		listeners: map[string]net.Listener{},
 	}
 	w.bodies.left.Store(options.BodyMemoryBytes)
-	w.log.out = options.RequestLog
+	if options.RequestLog != nil {
+		w.log = &requestLog{out: options.RequestLog}
+	}
 	if err := w.build(); err != nil {
 		w.Close()
 		return nil, err
@@ -203,7 +205,7 @@ func (w *Worker) Serve(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(context.Background())
 	logging, endLog := context.WithCancel(context.Background())
 	logged := make(chan error, 1)
-	if w.log.out == nil {
+	if w.log == nil {
 		logged <- nil
 	} else {
 		go func() { logged <- w.log.follow(logging) }()

@@ -65,11 +65,6 @@ func (c Client) Discard(ctx context.Context, id string) error {
 	return err
 }
 
-// Requests returns a page of the request log from entry number from on.
-func (c Client) Requests(ctx context.Context, from int64) (Requests, error) {
-	return ask[Requests](ctx, c, http.MethodGet, fmt.Sprintf("/v1/requests?from=%d", from), nil)
-}
-
 // revertTimeout limits how long it takes to revert a change on all workers.
 const revertTimeout = 10 * time.Second
 

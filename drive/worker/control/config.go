@@ -71,9 +71,6 @@ type Config struct {
 	// NotReady turns /readyz to 503.
 	NotReady bool  `json:"not_ready,omitempty"`
 	Drain    Drain `json:"drain,omitzero"`
-	// LogRequests is the number of requests with an x-request-id kept for GET
-	// /v1/requests; 0: none.
-	LogRequests int `json:"log_requests,omitempty"`
 }
 
 // ServiceTime is how long the worker holds each request before it answers.
@@ -98,10 +95,9 @@ const (
 	MaxConcurrency = 100_000
 	MaxQueue       = 1_000_000
 	MaxMemory      = 64 << 30
-	MaxCalls       = 256     // in a configuration, each with up to MaxTimes
-	MaxTimes       = 1000    // of one call for one request
-	MaxRetries     = 100     // of one call
-	MaxLogRequests = 1 << 21 // about 100 bytes each
+	MaxCalls       = 256  // in a configuration, each with up to MaxTimes
+	MaxTimes       = 1000 // of one call for one request
+	MaxRetries     = 100  // of one call
 	MaxCallBytes   = 16 << 20
 )
 
@@ -179,7 +175,6 @@ func (c Config) Validate() error {
 		within("burn_us", c.BurnUS, 0, MaxServiceUS),
 		within("memory_bytes", c.MemoryBytes, 0, MaxMemory),
 		within("drain.delay_ms", c.Drain.DelayMS, 0, MaxServiceUS/1e3),
-		within("log_requests", c.LogRequests, 0, MaxLogRequests),
 		within("the number of calls", len(c.Calls), 0, MaxCalls),
 	)
 	switch {

@@ -117,14 +117,3 @@ type Request struct {
 	Failure  string `json:"failure,omitempty"`
 	Attempt  int    `json:"attempt,omitempty"` // x-envoy-attempt-count
 }
-
-// Requests is a page of a worker's request log.
-type Requests struct {
-	Schema    int   `json:"schema"`
-	StartedNS int64 `json:"started_unix_ns"` // of the worker: pages of another start do not follow
-	From      int64 `json:"from"`            // number of the first entry of the page
-	// Lost counts requested entries that were overwritten before they were read.
-	Lost     int64     `json:"lost"`
-	Requests []Request `json:"requests"`
-	More     bool      `json:"more"` // request again from From+len(Requests)
-}

@@ -8,7 +8,6 @@
 //	POST   /v1/changes              Change: checked and kept, not yet in force
 //	POST   /v1/changes/{id}/commit  Commit: puts it in force, at an instant
 //	DELETE /v1/changes/{id}         forgets it
-//	GET    /v1/requests?from=N      Requests: the log of requests
 //	GET    /v1/clock                Clock
 //	GET    /healthz                 200 while serving, 503 while draining
 //	GET    /readyz                  the same, and 503 if not_ready is set

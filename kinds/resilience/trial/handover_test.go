@@ -43,7 +43,7 @@ func TestAnyOrderOfSteps(t *testing.T) {
 	sets := []func(*control.Config){
 		func(c *control.Config) { c.ResponseBytes++ },
 		func(c *control.Config) { c.BurnUS++ },
-		func(c *control.Config) { c.LogRequests++ },
+		func(c *control.Config) { c.MemoryBytes++ },
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -66,7 +66,7 @@ func TestAnyOrderOfSteps(t *testing.T) {
 			for _, api := range apis {
 				now, err := api.Config(ctx)
 				must.OK(t, err)
-				if got := []int64{now.ResponseBytes, int64(now.BurnUS), int64(now.LogRequests)}; !slices.Equal(got, stands) {
+				if got := []int64{now.ResponseBytes, int64(now.BurnUS), now.MemoryBytes}; !slices.Equal(got, stands) {
 					t.Fatalf("a worker does %v, wanted %v", got, stands)
 				}
 			}
