@@ -13,8 +13,6 @@ type Action interface {
 	// Check finds problems of the action itself. step is the step's name, service an
 	// example for hints.
 	Check(step, service string) []Problem
-	// Services returns the services that it names.
-	Services() []Reference
 	// Target names what it acts on, for records and reports.
 	Target() string
 	// Holds names what the action occupies: two actions that hold the same
@@ -25,7 +23,7 @@ type Action interface {
 	// Needs returns the abilities that it needs of nodes, as Need constants.
 	Needs() []string
 	// Expect applies the action to the arithmetic's state. It returns false if
-	// the arithmetic does not model its effect.
+	// the arithmetic does not model its effect, such as the time to replace pods.
 	Expect(n *Standing) bool
 	// Perform calls the performer's method for its kind.
 	Perform(p Performer) error
@@ -94,11 +92,22 @@ const All = 0
 // LoadService names the clients in steps.
 const LoadService = "clients"
 
+// Services returns the services that an action names.
+func Services(a Action) (out []Reference) {
+	for _, f := range a.Fields() {
+		if s, ok := f.Value.(Service); ok && *s.To != "" {
+			out = append(out, Reference{Field: f.Name, Service: *s.To, Clients: s.Clients})
+		}
+	}
+	return out
+}
+
 // usual provides the methods that most actions share: no defaults, no checks beyond
-// the bounds of fields, reversible, no needs.
+// the bounds of fields, reversible, no needs, an effect that is not modelled.
 type usual struct{}
 
 func (usual) Settle()                        {}
 func (usual) Check(string, string) []Problem { return nil }
 func (usual) Reversible() bool               { return true }
 func (usual) Needs() []string                { return nil }
+func (usual) Expect(*Standing) bool          { return false }

@@ -54,7 +54,7 @@ func TestKinds(t *testing.T) {
 				*s.To = "bar"
 			}
 		}
-		for _, r := range a.Services() {
+		for _, r := range fault.Services(a) {
 			if r.Service == "" {
 				t.Errorf("%s names no service in %s", k.Name, r.Field)
 			}
@@ -62,7 +62,7 @@ func TestKinds(t *testing.T) {
 				t.Errorf("%s has no field %s", k.Name, r.Field)
 			}
 		}
-		if len(a.Services()) > 0 && reflect.DeepEqual(before, reflect.ValueOf(a).Elem().Interface()) {
+		if len(fault.Services(a)) > 0 && reflect.DeepEqual(before, reflect.ValueOf(a).Elem().Interface()) {
 			t.Errorf("%s: its fields do not lead into it", k.Name)
 		}
 		if reflect.ValueOf(k.New()).Pointer() == reflect.ValueOf(a).Pointer() {

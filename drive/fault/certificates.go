@@ -23,15 +23,8 @@ func (a *Certificates) Fields() []Field {
 	}
 }
 
-func (a *Certificates) Services() []Reference {
-	return []Reference{{Field: "service", Service: a.Service}}
-}
-
 func (a *Certificates) Target() string { return a.Holds() }
 func (a *Certificates) Holds() string  { return "certificates of " + a.Service }
 func (*Certificates) Reversible() bool { return false }
 
-// Expect returns false: the behaviour of proxies without a certificate is not
-// modelled.
-func (*Certificates) Expect(*Standing) bool       { return false }
 func (a *Certificates) Perform(p Performer) error { return p.Certificates(a) }

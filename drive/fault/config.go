@@ -62,13 +62,6 @@ func (a *Config) Check(step, _ string) []Problem {
 	return []Problem{{Hint: "set apply or delete", Text: fmt.Sprintf("step %q changes no object", step)}}
 }
 
-func (a *Config) Services() []Reference {
-	if a.Pod == "" {
-		return nil
-	}
-	return []Reference{{Field: "pod", Service: a.Pod}}
-}
-
 func (a *Config) Target() string { return a.Holds() }
 
 func (a *Config) Holds() string {
@@ -103,6 +96,4 @@ func (a *Config) ConfiguresProxies() bool {
 	return a.Rejected || slices.ContainsFunc(a.Apply, OfMesh) || slices.ContainsFunc(a.Delete, func(r ObjectRef) bool { return study.ConfiguresProxies(r.APIVersion) })
 }
 
-// Expect returns false: the effect of an object is not modelled.
-func (*Config) Expect(*Standing) bool       { return false }
 func (a *Config) Perform(p Performer) error { return p.Config(a) }

@@ -1,6 +1,9 @@
 package fault
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Drain cordons nodes and deletes the pods of services there. `kubectl drain` evicts instead,
 // so a PodDisruptionBudget does not apply here. The clients, a waypoint and the pods of
@@ -22,18 +25,12 @@ func (a *Drain) Fields() []Field {
 }
 
 func (a *Drain) Settle() {
-	if a.Pick == 0 {
-		a.Pick = 1
-	}
+	a.Pick = cmp.Or(a.Pick, 1)
 }
 
-func (a *Drain) Services() []Reference { return []Reference{{Field: "service", Service: a.Service}} }
-func (a *Drain) Target() string        { return a.Holds() }
-func (a *Drain) Holds() string         { return "nodes of " + a.Service }
+func (a *Drain) Target() string { return a.Holds() }
+func (a *Drain) Holds() string  { return "nodes of " + a.Service }
 
-// Expect returns false: neither the pods of a node nor the time until others serve is
-// modelled.
-func (*Drain) Expect(*Standing) bool       { return false }
 func (a *Drain) Perform(p Performer) error { return p.Drain(a) }
 
 // Drains reports whether a step drains nodes.

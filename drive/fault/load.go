@@ -37,13 +37,6 @@ func (a *Load) Check(_, service string) []Problem {
 	return []Problem{{Field: "announced", Hint: "as service: " + service + ", replicas: 10", Text: "an announced load needs a service and its replicas"}}
 }
 
-func (a *Load) Services() []Reference {
-	if a.Service == "" {
-		return nil
-	}
-	return []Reference{{Field: "service", Service: a.Service}}
-}
-
 func (a *Load) Target() string { return a.Holds() }
 func (*Load) Holds() string    { return "load" }
 

@@ -39,10 +39,6 @@ func (a *Network) Check(step, _ string) []Problem {
 	return []Problem{{Hint: "cut: true, lose: 10%, delay: 5ms or rate: 1mbit", Text: fmt.Sprintf("step %q has no effect on the network", step)}}
 }
 
-func (a *Network) Services() []Reference {
-	return []Reference{{Field: "from", Service: a.From, Clients: true}, {Field: "to", Service: a.To}}
-}
-
 func (a *Network) Target() string { return a.Holds() }
 func (a *Network) Holds() string  { return "network from " + a.From + " to " + a.To }
 

@@ -35,7 +35,7 @@ func (*Process) Kind() string { return processKind.Name }
 func (a *Process) Fields() []Field {
 	return []Field{
 		{Name: "of", Required: true, Doc: "Kind of process.", Value: Text{To: &a.Of, OneOf: []string{OfControlPlane, OfProxy, OfAgent, OfWorker, OfZtunnel, OfWaypoint}}},
-		{Name: "service", Doc: "Whose process; not for istiod and waypoint. For ztunnel: those on the nodes of its pods, instead of all that carry the trial's requests.", Value: Service{To: &a.Service}}, pickField(&a.Pick),
+		{Name: "service", Doc: "Whose process; not for istiod and waypoint. For ztunnel: those on the nodes of its pods, instead of all that carry the trial's requests.", Value: Service{To: &a.Service, Clients: a.Of != OfWorker}}, pickField(&a.Pick),
 		{Name: "do", Required: true, Doc: "kill (SIGKILL; istiod, and a waypoint in a step that ends, stay away until the step ends), pause (SIGSTOP until the step ends), or oom (the container's memory limit is lowered until the kernel kills the process; for ztunnel and workers).", Value: Text{To: &a.Do, OneOf: []string{DoKill, DoPause, DoOOM}}},
 	}
 }
@@ -51,13 +51,6 @@ func (a *Process) Check(_, service string) []Problem {
 		return nil
 	}
 	return []Problem{{Field: "of", Hint: "as service: " + service, Text: fmt.Sprintf("%s needs a service", a.Of)}}
-}
-
-func (a *Process) Services() []Reference {
-	if a.Service == "" {
-		return nil
-	}
-	return []Reference{{Field: "service", Service: a.Service, Clients: a.Of != OfWorker}}
 }
 
 func (a *Process) Target() string { return a.Holds() }

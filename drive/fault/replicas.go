@@ -1,5 +1,7 @@
 package fault
 
+import "cmp"
+
 // Replicas counts replicas to remove from a service or to add to it.
 type Replicas struct {
 	usual
@@ -17,14 +19,11 @@ func (r *Replicas) Fields() []Field {
 }
 
 func (r *Replicas) Settle() {
-	if r.Count == 0 {
-		r.Count = 1
-	}
+	r.Count = cmp.Or(r.Count, 1)
 }
 
-func (r *Replicas) Services() []Reference { return []Reference{{Field: "service", Service: r.Service}} }
-func (r *Replicas) Target() string        { return r.Service }
-func (r *Replicas) Holds() string         { return "replicas of " + r.Service }
+func (r *Replicas) Target() string { return r.Service }
+func (r *Replicas) Holds() string  { return "replicas of " + r.Service }
 
 // Remove scales a service down.
 type Remove struct{ Replicas }

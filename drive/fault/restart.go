@@ -38,13 +38,6 @@ func (a *Restart) Check(step, service string) []Problem {
 	return nil
 }
 
-func (a *Restart) Services() []Reference {
-	if a.Service == "" {
-		return nil
-	}
-	return []Reference{{Field: "service", Service: a.Service}}
-}
-
 func (a *Restart) Target() string { return cmp.Or(a.Of, a.Service) }
 
 func (a *Restart) Holds() string {
@@ -56,6 +49,4 @@ func (a *Restart) Holds() string {
 
 func (*Restart) Reversible() bool { return false }
 
-// Expect returns false: the time to replace pods is not modelled.
-func (*Restart) Expect(*Standing) bool       { return false }
 func (a *Restart) Perform(p Performer) error { return p.Restart(a) }

@@ -48,9 +48,8 @@ func (a *Revision) Check(step, _ string) []Problem {
 	return checkRevision(step, "name", a.Name)
 }
 
-func (*Revision) Services() []Reference { return nil }
-func (a *Revision) Target() string      { return a.Name }
-func (a *Revision) Holds() string       { return "revision " + a.Name }
+func (a *Revision) Target() string { return a.Name }
+func (a *Revision) Holds() string  { return "revision " + a.Name }
 
 // Expect changes nothing: a control plane answers no requests.
 func (*Revision) Expect(*Standing) bool       { return true }
@@ -74,13 +73,10 @@ func (a *Move) Fields() []Field {
 }
 
 func (a *Move) Check(step, _ string) []Problem { return checkRevision(step, "to", a.To) }
-func (*Move) Services() []Reference            { return nil }
 func (a *Move) Target() string                 { return "the namespace to " + a.To }
 func (*Move) Holds() string                    { return "revision of the namespace" }
 func (*Move) Reversible() bool                 { return false }
 
-// Expect returns false: the time to replace pods is not modelled.
-func (*Move) Expect(*Standing) bool       { return false }
 func (a *Move) Perform(p Performer) error { return p.Move(a) }
 
 func checkRevision(step, field, name string) []Problem {

@@ -32,10 +32,6 @@ func (a *Worker) Settle() {
 	}
 }
 
-func (a *Worker) Services() []Reference {
-	return []Reference{{Field: "service", Service: a.Service}}
-}
-
 func (a *Worker) Target() string { return a.Service }
 func (a *Worker) Holds() string  { return "workers of " + a.Service }
 

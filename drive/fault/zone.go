@@ -22,15 +22,10 @@ func (a *Zone) Fields() []Field {
 	return []Field{{Name: "service", Required: true, Doc: "A service of the graph, or clients: the zone is that of its first pod, by name.", Value: Service{To: &a.Service, Clients: true}}}
 }
 
-func (a *Zone) Services() []Reference {
-	return []Reference{{Field: "service", Service: a.Service, Clients: true}}
-}
 func (a *Zone) Target() string { return a.Holds() }
 func (a *Zone) Holds() string  { return "zone of " + a.Service }
 func (*Zone) Needs() []string  { return []string{NeedCut} }
 
-// Expect returns false: which pods are in the zone is not modelled.
-func (*Zone) Expect(*Standing) bool       { return false }
 func (a *Zone) Perform(p Performer) error { return p.Zone(a) }
 
 // Zones reports whether a step acts on zones.

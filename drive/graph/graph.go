@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -109,33 +110,21 @@ const (
 func (g Graph) WithDefaults() Graph {
 	out := Graph{Services: make([]Service, len(g.Services))}
 	for i, s := range g.Services {
-		if s.Replicas == 0 {
-			s.Replicas = 1
-		}
-		if s.Protocol == "" {
-			s.Protocol = protocol.HTTP1
-		}
-		if s.Mode == "" {
-			s.Mode = Sequence
-		}
+		s.Replicas = cmp.Or(s.Replicas, 1)
+		s.Protocol = cmp.Or(s.Protocol, protocol.HTTP1)
+		s.Mode = cmp.Or(s.Mode, Sequence)
 		if s.ServiceTime.Distribution == "" && s.ServiceTime.Mean > 0 {
 			s.ServiceTime.Distribution = Fixed
 		}
 		s.ServiceTime.Values = slices.Clone(s.ServiceTime.Values)
 		s.Failures = slices.Clone(s.Failures)
 		for j := range s.Failures {
-			if s.Failures[j].How == "" {
-				s.Failures[j].How = FailStatus
-			}
+			s.Failures[j].How = cmp.Or(s.Failures[j].How, FailStatus)
 		}
 		s.Calls = slices.Clone(s.Calls)
 		for j := range s.Calls {
-			if s.Calls[j].Probability == 0 {
-				s.Calls[j].Probability = 1
-			}
-			if s.Calls[j].Times == 0 {
-				s.Calls[j].Times = 1
-			}
+			s.Calls[j].Probability = cmp.Or(s.Calls[j].Probability, 1)
+			s.Calls[j].Times = cmp.Or(s.Calls[j].Times, 1)
 		}
 		out.Services[i] = s
 	}

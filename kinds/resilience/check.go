@@ -74,13 +74,13 @@ func checkScenario(d *study.Decoder, s *study.Study) {
 			continue
 		}
 		at := func(field string) study.Pos { return d.Pos("timeline", "steps", i, step.Kind(), field) }
-		for _, r := range step.Action.Services() {
+		for _, r := range fault.Services(step.Action) {
 			if r.Clients && r.Service == fault.LoadService || known(r.Service) {
 				continue
 			}
 			d.Fail(at(r.Field), study.CodeUnknown, errs.Suggest(r.Service, names), "there is no service %q", r.Service)
 		}
-		if field := needsWorker(step.Action); field != "" && gated && slices.ContainsFunc(step.Action.Services(), func(r fault.Reference) bool { return r.Service == gateway.Name }) {
+		if field := needsWorker(step.Action); field != "" && gated && slices.ContainsFunc(fault.Services(step.Action), func(r fault.Reference) bool { return r.Service == gateway.Name }) {
 			d.Fail(at(field), study.CodeConflict, "name another service", "the pods of gateway %s have no worker", gateway.Name)
 		}
 		if p, ok := step.Action.(*fault.Process); ok && gated && p.Service == fault.LoadService && (p.Of == fault.OfProxy || p.Of == fault.OfAgent) {
