@@ -1,21 +1,18 @@
 package node
 
-// Schema is the version of the fault role's documents.
-const Schema = 1
-
 // ControlPort is the fault role's default port, on 127.0.0.1 only. Callers
 // send the server's token (Authorization: Bearer TOKEN):
 //
-//	POST   /v1/processes    Container -> ProcessesAnswer
-//	POST   /v1/prepare      PrepareRequest -> the same
-//	POST   /v1/look         LookRequest -> ProcessesAnswer
+//	POST   /v1/processes    Container -> its processes, by PID
+//	POST   /v1/prepare      Container, of which only the pod matters
+//	POST   /v1/look         processes -> the same in their current state
 //	POST   /v1/signal       SignalRequest -> Fault
 //	POST   /v1/network      NetworkRequest -> Fault
-//	POST   /v1/extend       ExtendRequest -> FaultsAnswer
-//	GET    /v1/faults       FaultsAnswer
+//	GET    /v1/faults       the faults in force, the oldest first
 //	GET    /v1/faults/{id}  Fault
+//	POST   /v1/faults/{id}  ExtendRequest -> Fault
 //	DELETE /v1/faults/{id}  Fault, as it was at its end
-//	GET    /v1/offers       OffersAnswer
+//	GET    /v1/offers       an Offer for each ability
 //	GET    /v1/clock
 //	GET    /healthz         200
 //
@@ -81,23 +78,6 @@ type Process struct {
 // Gone is the state of a process that no longer exists.
 const Gone = "gone"
 
-// ProcessesAnswer lists processes by PID.
-type ProcessesAnswer struct {
-	Schema    int       `json:"schema"`
-	Processes []Process `json:"processes"`
-}
-
-// PrepareRequest makes the node find a pod ahead of a fault, which then begins some
-// milliseconds sooner.
-type PrepareRequest struct {
-	PodUID string `json:"pod_uid"`
-}
-
-// LookRequest asks for the state of known processes.
-type LookRequest struct {
-	Processes []Process `json:"processes"`
-}
-
 // SignalRequest sends a signal to the processes of a kind in a container.
 type SignalRequest struct {
 	Container
@@ -119,15 +99,13 @@ type NetworkRequest struct {
 	LeaseMS   int64    `json:"lease_ms"`
 }
 
-// ExtendRequest sets the rest of the faults' leases.
+// ExtendRequest sets the rest of a fault's lease.
 type ExtendRequest struct {
-	IDs     []string `json:"ids"`
-	LeaseMS int64    `json:"lease_ms"`
+	LeaseMS int64 `json:"lease_ms"`
 }
 
 // Fault is a fault in force, or a record of what was done.
 type Fault struct {
-	Schema int    `json:"schema"`
 	ID     string `json:"id,omitempty"` // "" if it does not stay in force: SignalKill, SignalOOM
 	PodUID string `json:"pod_uid"`
 	What   string `json:"what"` // for people
@@ -155,22 +133,10 @@ type Packets struct {
 	Delayed int64 `json:"delayed"`
 }
 
-// FaultsAnswer lists the faults in force, the oldest first.
-type FaultsAnswer struct {
-	Schema int     `json:"schema"`
-	Faults []Fault `json:"faults"`
-}
-
 // Offer reports whether a node has an ability.
 type Offer struct {
 	What string `json:"what"` // a Need constant of package fault
 	OK   bool   `json:"ok"`
 	// Detail says what was tried and observed, or why it is not possible.
 	Detail string `json:"detail"`
-}
-
-// OffersAnswer has an offer for each ability.
-type OffersAnswer struct {
-	Schema int     `json:"schema"`
-	Offers []Offer `json:"offers"`
 }

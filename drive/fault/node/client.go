@@ -23,24 +23,23 @@ type Client struct {
 
 // Processes lists the processes of a container.
 func (c Client) Processes(ctx context.Context, container Container) ([]Process, error) {
-	out, err := jsonhttp.Ask[ProcessesAnswer](ctx, c.json(), http.MethodPost, "/v1/processes", container)
-	return out.Processes, err
+	return jsonhttp.Ask[[]Process](ctx, c.json(), http.MethodPost, "/v1/processes", container)
 }
 
 // Prepare makes the node find a pod ahead of a fault, which then begins some milliseconds
 // sooner. It fails if the pod cannot be acted upon.
 func (c Client) Prepare(ctx context.Context, podUID string) error {
-	_, err := jsonhttp.Ask[PrepareRequest](ctx, c.json(), http.MethodPost, "/v1/prepare", PrepareRequest{PodUID: podUID})
+	_, err := jsonhttp.Ask[jsonhttp.None](ctx, c.json(), http.MethodPost, "/v1/prepare", Container{PodUID: podUID})
 	return err
 }
 
 // Look returns the current state of known processes.
 func (c Client) Look(ctx context.Context, processes []Process) ([]Process, error) {
-	out, err := jsonhttp.Ask[ProcessesAnswer](ctx, c.json(), http.MethodPost, "/v1/look", LookRequest{Processes: processes})
-	if err == nil && len(out.Processes) != len(processes) {
-		err = fmt.Errorf("fault: asked for %d processes, got %d", len(processes), len(out.Processes))
+	out, err := jsonhttp.Ask[[]Process](ctx, c.json(), http.MethodPost, "/v1/look", processes)
+	if err == nil && len(out) != len(processes) {
+		err = fmt.Errorf("fault: asked for %d processes, got %d", len(processes), len(out))
 	}
-	return out.Processes, err
+	return out, err
 }
 
 // Signal kills or stops processes. Stopped ones continue when the fault is reverted or its
@@ -54,10 +53,9 @@ func (c Client) Network(ctx context.Context, request NetworkRequest) (Fault, err
 	return jsonhttp.Ask[Fault](ctx, c.json(), http.MethodPost, "/v1/network", request)
 }
 
-// Extend sets the rest of the faults' leases. An ended fault is an error.
-func (c Client) Extend(ctx context.Context, lease time.Duration, ids ...string) ([]Fault, error) {
-	out, err := jsonhttp.Ask[FaultsAnswer](ctx, c.json(), http.MethodPost, "/v1/extend", ExtendRequest{IDs: ids, LeaseMS: lease.Milliseconds()})
-	return out.Faults, err
+// Extend sets the rest of a fault's lease. An ended fault is an error.
+func (c Client) Extend(ctx context.Context, lease time.Duration, id string) (Fault, error) {
+	return jsonhttp.Ask[Fault](ctx, c.json(), http.MethodPost, "/v1/faults/"+url.PathEscape(id), ExtendRequest{lease.Milliseconds()})
 }
 
 // Fault returns a fault in force, with its current counters.
@@ -67,8 +65,7 @@ func (c Client) Fault(ctx context.Context, id string) (Fault, error) {
 
 // List returns the faults in force.
 func (c Client) List(ctx context.Context) ([]Fault, error) {
-	out, err := jsonhttp.Ask[FaultsAnswer](ctx, c.json(), http.MethodGet, "/v1/faults", nil)
-	return out.Faults, err
+	return jsonhttp.Ask[[]Fault](ctx, c.json(), http.MethodGet, "/v1/faults", nil)
 }
 
 // Undo reverts a fault and returns it as it was at its end.
@@ -78,8 +75,7 @@ func (c Client) Undo(ctx context.Context, id string) (Fault, error) {
 
 // Offers makes the node try its abilities.
 func (c Client) Offers(ctx context.Context) ([]Offer, error) {
-	out, err := jsonhttp.Ask[OffersAnswer](ctx, c.json(), http.MethodGet, "/v1/offers", nil)
-	return out.Offers, err
+	return jsonhttp.Ask[[]Offer](ctx, c.json(), http.MethodGet, "/v1/offers", nil)
 }
 
 // Clock compares the node's clock with this process's.

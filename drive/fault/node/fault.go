@@ -35,7 +35,7 @@ func (s *Server) signal(ctx context.Context, request SignalRequest) (Fault, erro
 	if len(wanted) == 0 {
 		return Fault{}, fmt.Errorf("container %.80s of pod %s has no process of kind %s, but %s: %w", request.ID, request.PodUID, request.Kind, describe(all), errNotFound)
 	}
-	f := Fault{Schema: Schema, PodUID: request.PodUID, Processes: wanted, What: request.Signal + " " + describe(wanted)}
+	f := Fault{PodUID: request.PodUID, Processes: wanted, What: request.Signal + " " + describe(wanted)}
 	switch request.Signal {
 	case SignalStop:
 		return s.stop(ctx, f, lease(request.LeaseMS))
@@ -146,7 +146,7 @@ func (s *Server) network(request NetworkRequest) (Fault, error) {
 		return Fault{}, errors.Join(err, ns.Close())
 	}
 	end := func() error { return errors.Join(d.end(), ns.Close()) }
-	f := Fault{Schema: Schema, PodUID: request.PodUID, What: request.describe(peers)}
+	f := Fault{PodUID: request.PodUID, What: request.describe(peers)}
 	return s.stand(id, standing{Fault: f, end: end, count: d.count}, lease(request.LeaseMS))
 }
 

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -35,28 +34,19 @@ func lapsed(now time.Time) func(*standing) bool {
 	return func(f *standing) bool { return !now.Before(f.until) }
 }
 
-// extend sets the rest of leases: all of them, or none on error.
-func (s *Server) extend(in ExtendRequest) (FaultsAnswer, error) {
+// extend sets the rest of a lease.
+func (s *Server) extend(id string, in ExtendRequest) (Fault, error) {
 	if err := validateLease(in.LeaseMS); err != nil {
-		return FaultsAnswer{}, err
+		return Fault{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var chosen []*standing
-	for _, id := range in.IDs {
-		n, err := strconv.ParseUint(id, 10, 64)
-		f := s.faults[n]
-		if err != nil || f == nil {
-			return FaultsAnswer{}, fmt.Errorf("no active fault %.40q: %w", id, errNotFound)
-		}
-		chosen = append(chosen, f)
+	f, err := s.get(id)
+	if err != nil {
+		return Fault{}, err
 	}
-	out := FaultsAnswer{Schema: Schema, Faults: []Fault{}}
-	for _, f := range chosen {
-		f.lease(time.Now(), lease(in.LeaseMS))
-		out.Faults = append(out.Faults, f.Fault)
-	}
-	return out, nil
+	f.lease(time.Now(), lease(in.LeaseMS))
+	return f.Fault, nil
 }
 
 // expire ends faults whose lease is over, until ctx ends.

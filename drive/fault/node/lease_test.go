@@ -21,7 +21,7 @@ func TestRenewedWhileItEnds(t *testing.T) {
 	ended := false
 	f := &standing{Fault: Fault{ID: "1"}, end: func() error { ended = true; return nil }}
 	f.count = func() (Packets, error) { // what undo calls before it removes the fault
-		if _, err := s.extend(ExtendRequest{IDs: []string{"1"}, LeaseMS: 60_000}); err != nil {
+		if _, err := s.extend("1", ExtendRequest{LeaseMS: 60_000}); err != nil {
 			t.Error(err)
 		}
 		return Packets{}, nil
@@ -78,7 +78,7 @@ func TestExpire(t *testing.T) {
 		defer cancel()
 		go s.expire(ctx)
 		time.Sleep(15 * time.Second)
-		must.OK(t, must.Err(s.extend(ExtendRequest{IDs: []string{"7"}, LeaseMS: 20_000})))
+		must.OK(t, must.Err(s.extend("7", ExtendRequest{LeaseMS: 20_000})))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if want := 35 * time.Second; ended < want || ended > want+expireEvery {

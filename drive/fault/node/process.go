@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
@@ -187,10 +188,8 @@ func (p processes) stopped(ctx context.Context, all []Process) error {
 		if running < 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if wake.Pause(ctx, time.Millisecond) != nil {
 			return fmt.Errorf("process %d (%s) does not stop: it is in state %s", all[running].PID, all[running].Comm, p.look(all)[running].State)
-		case <-time.After(time.Millisecond):
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,12 +60,8 @@ type Server struct {
 // New builds a server, repairs what a killed server left on the node, and opens the
 // listener. The caller must call Serve.
 func New(options Options) (*Server, error) {
-	if options.ProcRoot == "" {
-		options.ProcRoot = "/proc"
-	}
-	if options.Cgroups == "" {
-		options.Cgroups = filepath.Join(options.ProcRoot, "1", "root", "sys", "fs", "cgroup")
-	}
+	options.ProcRoot = cmp.Or(options.ProcRoot, "/proc")
+	options.Cgroups = cmp.Or(options.Cgroups, filepath.Join(options.ProcRoot, "1", "root", "sys", "fs", "cgroup"))
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
@@ -106,26 +103,18 @@ func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	jsonhttp.HandleClock(mux)
-	handle(mux, "POST /v1/processes", func(_ *http.Request, c Container) (ProcessesAnswer, error) {
-		all, err := s.processes.container(c)
-		return ProcessesAnswer{Schema: Schema, Processes: all}, err
-	})
-	handle(mux, "POST /v1/prepare", func(_ *http.Request, p PrepareRequest) (PrepareRequest, error) {
-		ns, err := s.pods.open(p.PodUID)
+	handle(mux, "POST /v1/processes", func(_ *http.Request, c Container) ([]Process, error) { return s.processes.container(c) })
+	handle(mux, "POST /v1/prepare", func(_ *http.Request, c Container) (jsonhttp.None, error) {
+		ns, err := s.pods.open(c.PodUID)
 		if err == nil {
 			err = ns.Close()
 		}
-		return p, err
+		return jsonhttp.None{}, err
 	})
-	handle(mux, "POST /v1/look", func(_ *http.Request, l LookRequest) (ProcessesAnswer, error) {
-		return ProcessesAnswer{Schema: Schema, Processes: s.processes.look(l.Processes)}, nil
-	})
+	handle(mux, "POST /v1/look", func(_ *http.Request, all []Process) ([]Process, error) { return s.processes.look(all), nil })
 	handle(mux, "POST /v1/signal", func(r *http.Request, in SignalRequest) (Fault, error) { return s.signal(r.Context(), in) })
 	handle(mux, "POST /v1/network", func(_ *http.Request, in NetworkRequest) (Fault, error) { return s.network(in) })
-	handle(mux, "POST /v1/extend", func(_ *http.Request, in ExtendRequest) (FaultsAnswer, error) { return s.extend(in) })
-	handle(mux, "GET /v1/faults", func(*http.Request, jsonhttp.None) (FaultsAnswer, error) {
-		return FaultsAnswer{Schema: Schema, Faults: s.list()}, nil
-	})
+	handle(mux, "GET /v1/faults", func(*http.Request, jsonhttp.None) ([]Fault, error) { return s.list(), nil })
 	handle(mux, "GET /v1/faults/{id}", func(r *http.Request, _ jsonhttp.None) (Fault, error) {
 		f, err := s.find(r.PathValue("id"))
 		if err != nil {
@@ -133,10 +122,9 @@ func (s *Server) mux() *http.ServeMux {
 		}
 		return f.now()
 	})
+	handle(mux, "POST /v1/faults/{id}", func(r *http.Request, in ExtendRequest) (Fault, error) { return s.extend(r.PathValue("id"), in) })
 	handle(mux, "DELETE /v1/faults/{id}", func(r *http.Request, _ jsonhttp.None) (Fault, error) { return s.undo(r.PathValue("id"), nil) })
-	handle(mux, "GET /v1/offers", func(*http.Request, jsonhttp.None) (OffersAnswer, error) {
-		return OffersAnswer{Schema: Schema, Offers: s.offers()}, nil
-	})
+	handle(mux, "GET /v1/offers", func(*http.Request, jsonhttp.None) ([]Offer, error) { return s.offers(), nil })
 	return mux
 }
 
@@ -209,11 +197,20 @@ func (f *standing) now() (Fault, error) {
 func (s *Server) find(id string) (standing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	f, err := s.get(id)
+	if err != nil {
+		return standing{}, err
+	}
+	return *f, nil
+}
+
+// get returns a fault in force. s.mu is held.
+func (s *Server) get(id string) (*standing, error) {
 	n, err := strconv.ParseUint(id, 10, 64)
 	if f := s.faults[n]; err == nil && f != nil {
-		return *f, nil
+		return f, nil
 	}
-	return standing{}, fmt.Errorf("no active fault %.40q: %w", id, errNotFound)
+	return nil, fmt.Errorf("no active fault %.40q: %w", id, errNotFound)
 }
 
 // list returns the faults in force, the oldest first.
