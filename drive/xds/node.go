@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // node returns the encoded node of a proxy, as in the bootstrap that pilot-agent writes.
@@ -63,13 +65,22 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 	if p.Node == "" {
 		delete(meta, "NODE_NAME")
 	}
-	n := wire.Node{
-		Agent:    "envoy",
-		ID:       p.nodeType() + "~" + p.IP + "~" + p.Name + "." + p.Namespace + "~" + p.Namespace + ".svc." + domain,
-		Cluster:  app + "." + p.Namespace,
-		Metadata: meta,
+	return encoded(&corev3.Node{
+		UserAgentName: "envoy",
+		Id:            p.nodeType() + "~" + p.IP + "~" + p.Name + "." + p.Namespace + "~" + p.Namespace + ".svc." + domain,
+		Cluster:       app + "." + p.Namespace,
+	}, meta)
+}
+
+// encoded encodes a node with its metadata.
+func encoded(n *corev3.Node, meta map[string]any) (b []byte, err error) {
+	if n.Metadata, err = structpb.NewStruct(meta); err == nil {
+		b, err = proto.Marshal(n)
 	}
-	return n.Append(nil)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", n.Id, err)
+	}
+	return b, nil
 }
 
 // version returns Istio's version.

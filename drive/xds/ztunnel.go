@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/xds/wire"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 )
 
 // A ztunnel is an xDS client without an agent or Envoy (istio/ztunnel, src/xds/client.rs).
@@ -17,14 +17,12 @@ import (
 // The ambient profile adds ENABLE_HBONE to its metadata, which istiod ignores: every
 // ztunnel speaks HBONE.
 func (s *Spec) ztunnelNode(p *Proxy) ([]byte, error) {
-	n := wire.Node{
-		ID: NodeZtunnel + "~" + p.IP + "~" + p.Name + "." + p.Namespace + "~" + p.Namespace + ".svc.cluster.local", // whatever the domain
-		Metadata: map[string]any{
-			"NAME": p.Name, "NAMESPACE": p.Namespace, "INSTANCE_IPS": p.IP, "NODE_NAME": p.Node,
-			"CLUSTER_ID": cmp.Or(s.Mesh.ClusterID, "Kubernetes"), "ISTIO_VERSION": s.Mesh.version(),
-		},
-	}
-	return n.Append(nil)
+	return encoded(&corev3.Node{
+		Id: NodeZtunnel + "~" + p.IP + "~" + p.Name + "." + p.Namespace + "~" + p.Namespace + ".svc.cluster.local", // whatever the domain
+	}, map[string]any{
+		"NAME": p.Name, "NAMESPACE": p.Namespace, "INSTANCE_IPS": p.IP, "NODE_NAME": p.Node,
+		"CLUSTER_ID": cmp.Or(s.Mesh.ClusterID, "Kubernetes"), "ISTIO_VERSION": s.Mesh.version(),
+	})
 }
 
 // Bounds of a ztunnel's back-off, which has no jitter (run_loop in

@@ -15,15 +15,9 @@ const (
 // marked unhealthy.
 func Healthy(body, address []byte) (bool, error) {
 	found := false
-	err := each("address", body, func(f field) error {
-		if f.num != addressWorkload {
-			return nil
-		}
-		if err := f.wantBytes("address"); err != nil {
-			return err
-		}
+	err := within("address", body, addressWorkload, func(workload []byte) error {
 		here, status := false, uint64(0)
-		err := each("workload", f.bytes, func(f field) error {
+		err := each("workload", workload, func(f field) error {
 			switch f.num {
 			case workloadAddresses:
 				here = here || string(f.bytes) == string(address)

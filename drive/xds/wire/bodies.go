@@ -6,10 +6,7 @@ const (
 	clusterType        = 2
 	clusterEDSConfig   = 3
 	edsServiceName     = 2
-	clusterTypeStrict  = 1 // values of DiscoveryType
-	clusterTypeLogical = 2
-	clusterTypeEDS     = 3
-	listenerName       = 1
+	clusterTypeEDS     = 3 // of DiscoveryType
 	listenerChains     = 3
 	listenerFilters    = 9
 	listenerDefault    = 25
@@ -26,7 +23,6 @@ const (
 type Cluster struct {
 	Name []byte
 	EDS  bool
-	DNS  bool // the proxy resolves its endpoints itself: STRICT_DNS, LOGICAL_DNS
 	// ServiceName is the EDS resource name of its endpoints, by default the name
 	// of the cluster.
 	ServiceName []byte
@@ -42,16 +38,12 @@ func ParseCluster(body []byte) (Cluster, error) {
 			return f.wantBytes("cluster")
 		case clusterType:
 			out.EDS = f.number == clusterTypeEDS
-			out.DNS = f.number == clusterTypeStrict || f.number == clusterTypeLogical
 		case clusterEDSConfig:
 			if err := f.wantBytes("cluster"); err != nil {
 				return err
 			}
-			return each("EDS configuration", f.bytes, func(f field) error {
-				if f.num == edsServiceName {
-					out.ServiceName = f.bytes
-					return f.wantBytes("EDS configuration")
-				}
+			return within("EDS configuration", f.bytes, edsServiceName, func(name []byte) error {
+				out.ServiceName = name
 				return nil
 			})
 		}
@@ -66,7 +58,6 @@ func ParseCluster(body []byte) (Cluster, error) {
 // Listener has the fields of a listener that a proxy needs to ask for its routes
 // and extensions. Names may be repeated.
 type Listener struct {
-	Name       []byte
 	Routes     [][]byte // names of route configurations
 	Extensions [][]byte // names of filters whose configuration is discovered
 }
@@ -76,21 +67,16 @@ func ParseListener(body []byte) (Listener, error) {
 	var out Listener
 	err := each("listener", body, func(f field) error {
 		switch f.num {
-		case listenerName:
-			out.Name = f.bytes
-			return f.wantBytes("listener")
 		case listenerChains, listenerDefault:
 			if err := f.wantBytes("listener"); err != nil {
 				return err
 			}
-			return each("filter chain", f.bytes, func(f field) error {
-				if f.num != chainFilters {
-					return nil
-				}
-				return out.filter("filter", f, true)
-			})
+			return within("filter chain", f.bytes, chainFilters, func(b []byte) error { return out.filter("filter", b, true) })
 		case listenerFilters:
-			return out.filter("listener filter", f, false)
+			if err := f.wantBytes("listener"); err != nil {
+				return err
+			}
+			return out.filter("listener filter", f.bytes, false)
 		}
 		return nil
 	})
@@ -99,13 +85,10 @@ func ParseListener(body []byte) (Listener, error) {
 
 // filter reads a network, HTTP or listener filter: the fields read here have the
 // same numbers in all three.
-func (l *Listener) filter(what string, f field, deep bool) error {
-	if err := f.wantBytes(what); err != nil {
-		return err
-	}
+func (l *Listener) filter(what string, b []byte, deep bool) error {
 	var name []byte
 	discovered := false
-	err := each(what, f.bytes, func(f field) error {
+	err := each(what, b, func(f field) error {
 		switch {
 		case f.num == filterName:
 			name = f.bytes
@@ -136,24 +119,21 @@ func (l *Listener) filter(what string, f field, deep bool) error {
 
 func (l *Listener) connectionManager(b []byte) error {
 	return each("HTTP connection manager", b, func(f field) error {
-		switch f.num {
-		case hcmRDS:
-			if err := f.wantBytes("HTTP connection manager"); err != nil {
-				return err
-			}
-			return each("rds", f.bytes, func(f field) error {
-				if f.num != rdsRouteConfigName {
-					return nil
-				}
-				if len(l.Routes) >= maxNames {
-					return tooMany("routes of a listener", maxNames)
-				}
-				l.Routes = append(l.Routes, f.bytes)
-				return f.wantBytes("rds")
-			})
-		case hcmHTTPFilters:
-			return l.filter("HTTP filter", f, false)
+		if f.num != hcmRDS && f.num != hcmHTTPFilters {
+			return nil
 		}
-		return nil
+		if err := f.wantBytes("HTTP connection manager"); err != nil {
+			return err
+		}
+		if f.num == hcmHTTPFilters {
+			return l.filter("HTTP filter", f.bytes, false)
+		}
+		return within("rds", f.bytes, rdsRouteConfigName, func(name []byte) error {
+			if len(l.Routes) >= maxNames {
+				return tooMany("routes of a listener", maxNames)
+			}
+			l.Routes = append(l.Routes, name)
+			return nil
+		})
 	})
 }

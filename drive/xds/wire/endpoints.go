@@ -22,21 +22,12 @@ const (
 // not ready, marked unhealthy.
 func Serves(body, address []byte) (bool, error) {
 	found := false
-	err := each("load assignment", body, func(f field) error {
-		if found || f.num != assignmentLocalities {
-			return nil
-		}
-		if err := f.wantBytes("load assignment"); err != nil {
-			return err
-		}
-		return each("locality", f.bytes, func(f field) error {
-			if found || f.num != localityEndpoints {
+	err := within("load assignment", body, assignmentLocalities, func(locality []byte) error {
+		return within("locality", locality, localityEndpoints, func(one []byte) error {
+			if found {
 				return nil
 			}
-			if err := f.wantBytes("locality"); err != nil {
-				return err
-			}
-			at, health, err := endpoint(f.bytes)
+			at, health, err := endpoint(one)
 			found = string(at) == string(address) && health != healthUnhealthy && health != healthDraining && health != healthTimeout
 			return err
 		})
@@ -46,28 +37,24 @@ func Serves(body, address []byte) (bool, error) {
 
 // endpoint reads the address and the health of an LbEndpoint.
 func endpoint(b []byte) (address []byte, health uint64, err error) {
-	path := []struct {
-		what  string
-		field int32
-	}{{"endpoint of a locality", endpointOf}, {"endpoint", endpointAddress}, {"address", addressSocket}, {"socket address", socketAddress}}
-	var walk func(b []byte, depth int) error
-	walk = func(b []byte, depth int) error {
-		step := path[depth]
-		return each(step.what, b, func(f field) error {
-			switch {
-			case depth == 0 && f.num == endpointHealth:
-				health = f.number
-			case int32(f.num) != step.field:
-			case f.wantBytes(step.what) != nil:
-				return f.wantBytes(step.what)
-			case depth == len(path)-1:
-				address = f.bytes
-			default:
-				return walk(f.bytes, depth+1)
+	err = each("endpoint of a locality", b, func(f field) error {
+		switch f.num {
+		case endpointHealth:
+			health = f.number
+		case endpointOf:
+			if err := f.wantBytes("endpoint of a locality"); err != nil {
+				return err
 			}
-			return nil
-		})
-	}
-	err = walk(b, 0)
+			return within("endpoint", f.bytes, endpointAddress, func(b []byte) error {
+				return within("address", b, addressSocket, func(b []byte) error {
+					return within("socket address", b, socketAddress, func(b []byte) error {
+						address = b
+						return nil
+					})
+				})
+			})
+		}
+		return nil
+	})
 	return address, health, err
 }

@@ -79,6 +79,19 @@ func each(what string, b []byte, take func(f field) error) error {
 	}
 }
 
+// within calls take for every field of a message with a number, which must be length-delimited.
+func within(what string, b []byte, num protowire.Number, take func(b []byte) error) error {
+	return each(what, b, func(f field) error {
+		if f.num != num {
+			return nil
+		}
+		if err := f.wantBytes(what); err != nil {
+			return err
+		}
+		return take(f.bytes)
+	})
+}
+
 // wantBytes returns an error unless the field is length-delimited.
 func (f field) wantBytes(what string) error {
 	if f.kind != protowire.BytesType {
