@@ -149,20 +149,18 @@ func (a *authority) signer(identities map[string]string) string {
 			return err
 		}
 		_, _, n := protowire.ConsumeTag(in.Body)
-		text, m := protowire.ConsumeBytes(in.Body[n:])
+		text, _ := protowire.ConsumeBytes(in.Body[n:])
 		block, _ := pem.Decode(text)
 		csr, err := x509.ParseCertificateRequest(block.Bytes)
 		if err != nil || csr.CheckSignature() != nil || len(csr.URIs) != 1 {
 			return status.Errorf(codes.InvalidArgument, "%v", err)
 		}
-		_, _, tag := protowire.ConsumeTag(in.Body[n+m:])
-		seconds, _ := protowire.ConsumeVarint(in.Body[n+m+tag:])
 		id, err := url.Parse(identity)
 		if err != nil {
 			return err
 		}
 		der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(3), URIs: []*url.URL{id},
-			NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Duration(seconds) * time.Second),
+			NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
 			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, a.cert, csr.PublicKey, a.key)
 		if err != nil {
 			return err
@@ -182,7 +180,7 @@ func (a *authority) signer(identities map[string]string) string {
 // fleet with it.
 func TestSignedCertificates(t *testing.T) {
 	a := newAuthority(t)
-	request := xds.SignRequest{RootCA: a.pem, Token: "one\n", Namespace: "ns", Validity: time.Hour,
+	request := xds.SignRequest{RootCA: a.pem, Token: "one\n", Namespace: "ns",
 		Address: a.signer(map[string]string{"Bearer one": "spiffe://cluster.local/ns/ns/sa/default", "Bearer other": "spiffe://cluster.local/ns/ns/sa/other"})}
 	c, err := xds.Sign(t.Context(), request)
 	must.OK(t, err)

@@ -40,9 +40,6 @@ type SignRequest struct {
 	// the certificate.
 	TrustDomain string
 	ClusterID   string // "" means Kubernetes
-	// Validity is the requested lifetime of the certificate; 0 uses the authority's
-	// default of a day. Certificates are not renewed.
-	Validity time.Duration
 }
 
 const (
@@ -116,13 +113,10 @@ func (r *SignRequest) call(ctx context.Context, roots *x509.CertPool, csr []byte
 	ctx, cancel := context.WithTimeoutCause(ctx, signLimit, fmt.Errorf("no answer within %v", signLimit))
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(r.Token), "clusterid", cmp.Or(r.ClusterID, "Kubernetes"))
-	// IstioCertificateRequest: csr = 1, validity_duration = 3 (seconds).
+	// IstioCertificateRequest: csr = 1. It asks for the authority's default lifetime, a day;
+	// certificates are not renewed.
 	body := protowire.AppendTag(nil, 1, protowire.BytesType)
 	body = protowire.AppendBytes(body, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))
-	if r.Validity > 0 {
-		body = protowire.AppendTag(body, 3, protowire.VarintType)
-		body = protowire.AppendVarint(body, uint64(r.Validity/time.Second))
-	}
 	var answer rawgrpc.Message
 	if err := conn.Invoke(ctx, createCertificate, &rawgrpc.Message{Body: body}, &answer); err != nil {
 		if ctx.Err() != nil {

@@ -22,7 +22,7 @@ func TestIstiodSigns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	address, root, token := istiodFor(ctx, t, kube, namespace)
-	request := xds.SignRequest{Address: address, RootCA: root, Token: token, Namespace: namespace, Validity: time.Hour}
+	request := xds.SignRequest{Address: address, RootCA: root, Token: token, Namespace: namespace}
 	certificate, err := xds.Sign(ctx, request)
 	must.OK(t, err)
 	spec := xds.DefaultSpec(address)
