@@ -10,25 +10,11 @@ import (
 
 // sighting records which proxies saw one marker.
 type sighting struct {
-	columns
+	Columns
 	seen    []uint64 // a bit for each proxy
-	stay    columns  // proxies that received it again while it held
+	stay    Columns  // proxies that received it again while it held
 	unknown int
 	from    int64 // received content was searched from this time on, Unix nanoseconds
-}
-
-// columns have an entry for each sighting.
-type columns struct {
-	proxy           []int32
-	received, acked []int64
-}
-
-// add appends an entry and returns its index.
-func (c *columns) add(proxy int32, received, acked int64) int32 {
-	c.proxy = append(c.proxy, proxy)
-	c.received = append(c.received, received)
-	c.acked = append(c.acked, acked)
-	return int32(len(c.proxy) - 1)
 }
 
 // sightings holds the sightings of a fleet's markers, by marker index, and the
@@ -79,7 +65,7 @@ func (n *noted) collect(f *Fleet, p *proxy, s *step, at int64) {
 	}
 	for _, m := range shows.stay {
 		one := f.sightings.grow(m)
-		if one.has(p.index) || len(one.stay.proxy) >= maxStays*f.sightings.proxies {
+		if one.has(p.index) || len(one.stay.Proxy) >= maxStays*f.sightings.proxies {
 			continue
 		}
 		n.entries = append(n.entries, noteEntry{marker: m, at: one.stay.add(p.index, at, record.Never), stay: true})
@@ -117,9 +103,9 @@ func (s *sightings) grow(m int32) *sighting {
 func (s *sightings) ack(e noteEntry, at int64) {
 	one := &s.list[e.marker]
 	if e.stay {
-		one.stay.acked[e.at] = at
+		one.stay.AckedNS[e.at] = at
 	} else {
-		one.acked[e.at] = at
+		one.AckedNS[e.at] = at
 	}
 }
 
@@ -152,11 +138,7 @@ func (n *noted) sent(f *Fleet) func(at int64) {
 // announced marker.
 func (f *Fleet) Sightings(from int) []MarkerSightings {
 	_, each := f.SightingsFrom(from)
-	out := []MarkerSightings{}
-	for m := range each {
-		out = append(out, m)
-	}
-	return out
+	return slices.Collect(each)
 }
 
 // SightingsFrom returns the number of markers from index from on and a sequence
@@ -169,14 +151,14 @@ func (f *Fleet) SightingsFrom(from int) (count int, each iter.Seq[MarkerSighting
 	for i := range until {
 		if from+i < len(f.sightings.list) {
 			s := &f.sightings.list[from+i]
-			until[i].seen, until[i].stay = len(s.proxy), len(s.stay.proxy)
+			until[i].seen, until[i].stay = len(s.Proxy), len(s.stay.Proxy)
 		}
 	}
 	f.sightings.mu.Unlock()
 	return len(until), func(yield func(MarkerSightings) bool) {
 		for i, u := range until {
 			m := &markers[from+i]
-			one := MarkerSightings{Change: m.Change, Marker: from + i, Type: m.Type, Gone: m.Gone, Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: record.Times{}}
+			one := MarkerSightings{Change: m.Change, Marker: from + i, Type: m.Type, Gone: m.Gone, Columns: new(Columns).first(0)}
 			f.sightings.fill(&one, u.seen, u.stay)
 			if !yield(one) {
 				return
@@ -193,11 +175,9 @@ func (s *sightings) fill(out *MarkerSightings, seen, stay int) {
 		return
 	}
 	one := &s.list[out.Marker]
-	out.Proxy = append(out.Proxy, one.proxy[:seen]...)
-	out.ReceivedNS = append(out.ReceivedNS, one.received[:seen]...)
-	out.AckedNS = append(out.AckedNS, one.acked[:seen]...)
-	out.Unknown, out.SearchedFromNS = one.unknown, one.from
+	out.Columns, out.Unknown, out.SearchedFromNS = one.first(seen), one.unknown, one.from
 	if stay > 0 {
-		out.Stays = &Stays{Proxy: slices.Clone(one.stay.proxy[:stay]), ReceivedNS: slices.Clone(one.stay.received[:stay]), AckedNS: slices.Clone(one.stay.acked[:stay])}
+		stays := one.stay.first(stay)
+		out.Stays = &stays
 	}
 }

@@ -1,10 +1,6 @@
 package xds
 
-import (
-	"slices"
-
-	"github.com/meshtrial/meshtrial/record"
-)
+import "github.com/meshtrial/meshtrial/record"
 
 // Status is the state of a fleet.
 type Status struct {
@@ -34,7 +30,7 @@ func (s Status) Quiet(ns int64) bool {
 	return s.Synced == s.Proxies && s.NowUnixNS-s.LastMessageUnixNS >= ns
 }
 
-// MarkerSightings lists the proxies that saw one marker, in order, as three columns. Times
+// MarkerSightings lists the proxies that saw one marker, in order. Times
 // are nanoseconds since 1970 by the clock of the fleet's machine.
 type MarkerSightings struct {
 	Change int    `json:"change"`
@@ -42,9 +38,7 @@ type MarkerSightings struct {
 	Type   string `json:"type"`
 	Gone   bool   `json:"gone,omitempty"`
 
-	Proxy      []int32      `json:"proxy"`
-	ReceivedNS []int64      `json:"received_unix_ns"`
-	AckedNS    record.Times `json:"acked_unix_ns"` // Never: not acknowledged (yet)
+	Columns
 	// Unknown counts contents that could not be searched because their bytes were no longer
 	// kept: proxies may be missing.
 	Unknown int `json:"unknown,omitempty"`
@@ -52,27 +46,38 @@ type MarkerSightings struct {
 	// showed it. They exist for markers whose text was marked with the opposite sense before
 	// (an endpoint that disappears and returns), and for proxies that had not seen the
 	// change.
-	Stays *Stays `json:"stays,omitempty"`
+	Stays *Columns `json:"stays,omitempty"`
 	// SearchedFromNS is the time from which responses were searched for the marker. If its
 	// change was committed later, a late announcement does not matter. 0: since the start.
 	SearchedFromNS int64 `json:"searched_from_unix_ns,omitempty"`
 }
 
-// Even reports whether all columns have equal lengths.
-func (m MarkerSightings) Even() bool {
-	even := func(proxies, received, acked int) bool { return received == proxies && acked == proxies }
-	return even(len(m.Proxy), len(m.ReceivedNS), len(m.AckedNS)) &&
-		(m.Stays == nil || even(len(m.Stays.Proxy), len(m.Stays.ReceivedNS), len(m.Stays.AckedNS)))
-}
-
-// Stays holds columns like those of MarkerSightings; a proxy may have several entries. If a
-// proxy received such content after the change was committed, and before it ever showed the
+// Columns has an entry for each sighting in all of its columns. Among stays a proxy may have several
+// entries. If it received such content after the change was committed, and before it ever showed the
 // previous change, it received both together and has the change from then on.
-type Stays struct {
+type Columns struct {
 	Proxy      []int32      `json:"proxy"`
 	ReceivedNS []int64      `json:"received_unix_ns"`
-	AckedNS    record.Times `json:"acked_unix_ns"`
+	AckedNS    record.Times `json:"acked_unix_ns"` // Never: not acknowledged (yet)
 }
+
+// add appends an entry and returns its index.
+func (c *Columns) add(proxy int32, received, acked int64) int32 {
+	c.Proxy, c.ReceivedNS, c.AckedNS = append(c.Proxy, proxy), append(c.ReceivedNS, received), append(c.AckedNS, acked)
+	return int32(len(c.Proxy) - 1)
+}
+
+// first returns a copy of the first n entries; its columns are not nil.
+func (c *Columns) first(n int) Columns {
+	return Columns{append([]int32{}, c.Proxy[:n]...), append([]int64{}, c.ReceivedNS[:n]...), append(record.Times{}, c.AckedNS[:n]...)}
+}
+
+func (c *Columns) even() bool {
+	return len(c.ReceivedNS) == len(c.Proxy) && len(c.AckedNS) == len(c.Proxy)
+}
+
+// Even reports whether all columns have equal lengths.
+func (m MarkerSightings) Even() bool { return m.even() && (m.Stays == nil || m.Stays.even()) }
 
 // After adds the first stay of each proxy since the change was committed, by the fleet's
 // clock, to the sightings.
@@ -81,7 +86,7 @@ func (m MarkerSightings) After(committedNS int64) MarkerSightings {
 		return m
 	}
 	out := m
-	out.Proxy, out.ReceivedNS, out.AckedNS = slices.Clone(m.Proxy), slices.Clone(m.ReceivedNS), slices.Clone(m.AckedNS)
+	out.Columns, out.Stays = m.first(len(m.Proxy)), nil
 	at := make(map[int32]int, len(m.Proxy))
 	for i, p := range m.Proxy {
 		at[p] = i
@@ -93,13 +98,11 @@ func (m MarkerSightings) After(committedNS int64) MarkerSightings {
 		}
 		switch known, ok := at[p]; {
 		case !ok:
-			at[p] = len(out.Proxy)
-			out.Proxy, out.ReceivedNS, out.AckedNS = append(out.Proxy, p), append(out.ReceivedNS, received), append(out.AckedNS, acked)
+			at[p] = int(out.add(p, received, acked))
 		case received < out.ReceivedNS[known]:
 			out.ReceivedNS[known], out.AckedNS[known] = received, acked
 		}
 	}
-	out.Stays = nil
 	return out
 }
 

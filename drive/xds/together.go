@@ -159,15 +159,15 @@ func SightingsOf(parts []Part[MarkerSightings]) MarkerSightings {
 		p := &parts[i]
 		m := p.Said
 		out.Unknown, out.SearchedFromNS = out.Unknown+m.Unknown, max(out.SearchedFromNS, p.at(m.SearchedFromNS))
-		all = p.entries(all, m.Proxy, m.ReceivedNS, m.AckedNS)
+		all = p.entries(all, &m.Columns)
 		if m.Stays != nil {
-			stays = p.entries(stays, m.Stays.Proxy, m.Stays.ReceivedNS, m.Stays.AckedNS)
+			stays = p.entries(stays, m.Stays)
 		}
 	}
-	out.Proxy, out.ReceivedNS, out.AckedNS = inOrder(all)
-	if out.Stays = nil; len(stays) > 0 {
-		out.Stays = &Stays{}
-		out.Stays.Proxy, out.Stays.ReceivedNS, out.Stays.AckedNS = inOrder(stays)
+	out.Columns, out.Stays = inOrder(all), nil
+	if len(stays) > 0 {
+		one := inOrder(stays)
+		out.Stays = &one
 	}
 	return out
 }
@@ -178,20 +178,20 @@ type sighted struct {
 	received, acked int64
 }
 
-func (p *Part[T]) entries(to []sighted, proxies []int32, received, acked []int64) []sighted {
-	for i, proxy := range proxies {
-		to = append(to, sighted{proxy + int32(p.First), p.at(received[i]), p.at(acked[i])})
+func (p *Part[T]) entries(to []sighted, c *Columns) []sighted {
+	for i, proxy := range c.Proxy {
+		to = append(to, sighted{proxy + int32(p.First), p.at(c.ReceivedNS[i]), p.at(c.AckedNS[i])})
 	}
 	return to
 }
 
-func inOrder(all []sighted) (proxies []int32, received []int64, acked record.Times) {
+func inOrder(all []sighted) Columns {
 	slices.SortStableFunc(all, func(a, b sighted) int { return cmp.Compare(a.received, b.received) })
-	proxies, received, acked = make([]int32, len(all)), make([]int64, len(all)), make(record.Times, len(all))
-	for i, s := range all {
-		proxies[i], received[i], acked[i] = s.proxy, s.received, s.acked
+	out := new(Columns).first(0)
+	for _, s := range all {
+		out.add(s.proxy, s.received, s.acked)
 	}
-	return proxies, received, acked
+	return out
 }
 
 // sizesOfAll counts proxies by namespace, type and the number of bytes that they hold.

@@ -102,16 +102,17 @@ func TestSightingsTogether(t *testing.T) {
 		fleets := shared(rt, proxies)
 		seen := rapid.SliceOfDistinct(rapid.Int32Range(0, int32(proxies-1)), rapid.ID[int32]).Draw(rt, "seen")
 		again := rapid.SliceOf(rapid.Int32Range(0, int32(proxies-1))).Draw(rt, "seen again")
-		columns := func(name string, proxies []int32) ([]int32, []int64, record.Times) {
+		columns := func(name string, proxies []int32) Columns {
 			received := rapid.SliceOfNDistinct(rapid.Int64Range(1e15, 1e15+1e6), len(proxies), len(proxies), rapid.ID).Draw(rt, name)
 			slices.Sort(received)
-			return append([]int32{}, proxies...), append([]int64{}, received...), append(record.Times{}, times(rt, name+" acknowledged", len(proxies))...)
+			c := Columns{proxies, received, times(rt, name+" acknowledged", len(proxies))}
+			return c.first(len(proxies))
 		}
 		want := MarkerSightings{Change: 3, Marker: 7, Type: "cds", Gone: true, Unknown: 5, SearchedFromNS: 1e15}
-		want.Proxy, want.ReceivedNS, want.AckedNS = columns("received", seen)
+		want.Columns = columns("received", seen)
 		if len(again) > 0 {
-			want.Stays = &Stays{}
-			want.Stays.Proxy, want.Stays.ReceivedNS, want.Stays.AckedNS = columns("again", again)
+			stays := columns("again", again)
+			want.Stays = &stays
 		}
 		parts := make([]Part[MarkerSightings], len(fleets.ahead))
 		for i := range parts {
@@ -120,21 +121,19 @@ func TestSightingsTogether(t *testing.T) {
 				searched = 0
 			}
 			parts[i] = Part[MarkerSightings]{First: fleets.at[i], AheadNS: fleets.ahead[i], Said: MarkerSightings{Change: 3, Marker: 7, Type: "cds", Gone: true,
-				Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: record.Times{}, SearchedFromNS: fleets.here(i, searched)}}
+				Columns: new(Columns).first(0), SearchedFromNS: fleets.here(i, searched)}}
 		}
 		parts[len(parts)-1].Said.Unknown = 5
 		for k, p := range want.Proxy {
 			i := fleets.of(int(p))
-			m := &parts[i].Said
-			m.Proxy, m.ReceivedNS, m.AckedNS = append(m.Proxy, p-int32(fleets.at[i])), append(m.ReceivedNS, fleets.here(i, want.ReceivedNS[k])), append(m.AckedNS, fleets.here(i, want.AckedNS[k]))
+			parts[i].Said.add(p-int32(fleets.at[i]), fleets.here(i, want.ReceivedNS[k]), fleets.here(i, want.AckedNS[k]))
 		}
 		for k, p := range again {
 			i := fleets.of(int(p))
 			if parts[i].Said.Stays == nil {
-				parts[i].Said.Stays = &Stays{}
+				parts[i].Said.Stays = &Columns{}
 			}
-			m := parts[i].Said.Stays
-			m.Proxy, m.ReceivedNS, m.AckedNS = append(m.Proxy, p-int32(fleets.at[i])), append(m.ReceivedNS, fleets.here(i, want.Stays.ReceivedNS[k])), append(m.AckedNS, fleets.here(i, want.Stays.AckedNS[k]))
+			parts[i].Said.Stays.add(p-int32(fleets.at[i]), fleets.here(i, want.Stays.ReceivedNS[k]), fleets.here(i, want.Stays.AckedNS[k]))
 		}
 		if got := SightingsOf(parts); !reflect.DeepEqual(got, want) {
 			rt.Errorf("%+v %+v\nwant %+v %+v", got, got.Stays, want, want.Stays)

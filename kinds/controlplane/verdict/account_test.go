@@ -25,7 +25,7 @@ func change(i int, object string, markers ...record.Marker) record.Event {
 // saw returns the sightings of a marker by proxies, in microseconds after the commit, by a clock
 // that is 5 ms ahead of ours; acknowledged 100 us later.
 func saw(marker, change int, gone bool, us map[int32]int64) xds.MarkerSightings {
-	s := xds.MarkerSightings{Change: change, Marker: marker, Gone: gone, Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: []int64{}}
+	s := xds.MarkerSightings{Change: change, Marker: marker, Gone: gone, Columns: xds.Columns{Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: []int64{}}}
 	for p := range int32(100) {
 		if at, ok := us[p]; ok {
 			ns := committedAt + int64(change)*int64(time.Second) + at*1000 + int64(5*time.Millisecond)
@@ -112,7 +112,7 @@ func TestAccountScope(t *testing.T) {
 func TestAccountRealEnvoys(t *testing.T) {
 	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 100}))
 	w.Audience.Simulated = 1
-	w.Envoys = []xds.MarkerSightings{{Proxy: []int32{2, 1}, ReceivedNS: []int64{committedAt + 50_000, committedAt + 7_000_000}, AckedNS: record.Times{record.Never, record.Never}}}
+	w.Envoys = []xds.MarkerSightings{{Columns: xds.Columns{Proxy: []int32{2, 1}, ReceivedNS: []int64{committedAt + 50_000, committedAt + 7_000_000}, AckedNS: record.Times{record.Never, record.Never}}}}
 	events, sum := w.of(change(0, "a", record.Marker{Type: "cds", Text: "x"}))
 	s := events[0].Seen
 	if sum.seen != 3 || sum.unacked != 0 || sum.silent != 0 || sum.due != 1 {

@@ -74,7 +74,7 @@ func aTrial(proxies, changes int) (record.Trial, Evidence) {
 			log.Add(observe.LogEvent{Kind: observe.LogSent, At: stable + 4*ms, Type: "cds", Node: fmt.Sprintf("p%d.mm-0", p)})
 		}
 		e.Markers = append(e.Markers, saw(i, i, false, us))
-		e.Envoys = append(e.Envoys, xds.MarkerSightings{Change: i, Marker: i, Type: "cds", Proxy: []int32{int32(proxies)}, ReceivedNS: []int64{c.CommittedNS + 150*ms}, AckedNS: record.Times{record.Never}})
+		e.Envoys = append(e.Envoys, xds.MarkerSightings{Change: i, Marker: i, Type: "cds", Columns: xds.Columns{Proxy: []int32{int32(proxies)}, ReceivedNS: []int64{c.CommittedNS + 150*ms}, AckedNS: record.Times{record.Never}}})
 	}
 	e.Logs = []observe.IstiodLines{log.Lines()}
 	return t, e
@@ -195,7 +195,7 @@ func spoil(rt *rapid.T, trial *record.Trial, e *Evidence) {
 		e.Audience.Scopes[0].Namespaces = []string{}
 	}
 	if wrong("stays") {
-		e.Markers[0].Stays = &xds.Stays{Proxy: []int32{0}, ReceivedNS: []int64{committedAt + 7e6}, AckedNS: record.Times{record.Never}}
+		e.Markers[0].Stays = &xds.Columns{Proxy: []int32{0}, ReceivedNS: []int64{committedAt + 7e6}, AckedNS: record.Times{record.Never}}
 	}
 }
 

@@ -133,8 +133,8 @@ func TestStays(t *testing.T) {
 		return record.Event{Change: i, Object: "Pod/a/x-1", CommittedNS: at(seconds),
 			Markers: []record.Marker{{Type: "eds", Resource: "x", Text: text, Gone: gone, GoneNS: at(since)}}}
 	}
-	stays := func(seconds ...float64) *xds.Stays {
-		s := &xds.Stays{}
+	stays := func(seconds ...float64) *xds.Columns {
+		s := &xds.Columns{}
 		for _, one := range seconds {
 			s.Proxy, s.ReceivedNS, s.AckedNS = append(s.Proxy, 0), append(s.ReceivedNS, at(one)), append(s.AckedNS, at(one+0.001))
 		}
@@ -142,15 +142,15 @@ func TestStays(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		events []record.Event
-		stays  []*xds.Stays
+		stays  []*xds.Columns
 		stale  float64
 		seen   int
 	}{
 		// Unready and ready again: one push, in which everything is as before. The one before the
 		// commit was another.
-		"there all along": {[]record.Event{e(0, 1, "A", true, 1), e(1, 1.05, "A", false, 0)}, []*xds.Stays{nil, stays(1.01, 1.2)}, 0.05, 1},
+		"there all along": {[]record.Event{e(0, 1, "A", true, 1), e(1, 1.05, "A", false, 0)}, []*xds.Columns{nil, stays(1.01, 1.2)}, 0.05, 1},
 		// Scaled up and down again.
-		"never there": {[]record.Event{e(0, 1, "A", false, 0), e(1, 1.05, "A", true, 1.05)}, []*xds.Stays{nil, stays(1.2)}, 0, 1},
+		"never there": {[]record.Event{e(0, 1, "A", false, 0), e(1, 1.05, "A", true, 1.05)}, []*xds.Columns{nil, stays(1.2)}, 0, 1},
 	} {
 		w := witnessed(1)
 		w.Clock = Clock{}

@@ -96,7 +96,7 @@ func TestSimulatorsJudgedAsOne(t *testing.T) {
 				said := &parts[i].Said
 				said.Proxy, said.ReceivedNS, said.AckedNS = share(m.Proxy, m.ReceivedNS, m.AckedNS, at[i], at[i+1], ahead)
 				if m.Stays != nil {
-					stays := &xds.Stays{}
+					stays := &xds.Columns{}
 					stays.Proxy, stays.ReceivedNS, stays.AckedNS = share(m.Stays.Proxy, m.Stays.ReceivedNS, m.Stays.AckedNS, at[i], at[i+1], ahead)
 					said.Stays = stays
 				}
