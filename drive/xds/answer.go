@@ -48,7 +48,7 @@ func (p *proxy) utter(r *request) {
 
 // remind schedules answer for the time at which the first request is due.
 func (p *proxy) remind() {
-	p.fleet.gate.later(p.later[0].due, action{what: answerProxy, proxy: p, link: p.link, epoch: p.epoch})
+	p.callAt(p.later[0].due, (*proxy).answer)
 }
 
 // answer sends due requests. Their delay is part of the time for which acknowledgements

@@ -43,22 +43,19 @@ type actionKind uint8
 
 const (
 	connectProxy actionKind = iota
-	resumeProxy
-	dropProxy
-	drainProxy
-	warmProxy
-	pingAll
+	openProxy               // retry connectProxy on a connection that was busy
+	callProxy               // if it still has its stream
 	closeLink
-	answerProxy
-	openProxy // retry connectProxy on a connection that was busy
+	pingAll
 )
 
 // action is an action to execute on a proxy of a link, or on a link.
 type action struct {
 	what  actionKind
 	proxy *proxy
-	epoch uint32
 	link  *link
+	epoch uint32
+	call  func(*proxy) // of callProxy
 }
 
 type timedAction struct {
@@ -111,6 +108,12 @@ func (g *gate) later(at time.Time, a action) {
 	if first {
 		g.poke()
 	}
+}
+
+// callAt calls a function at a given time, under the connection's lock, if the proxy still has its
+// stream then.
+func (p *proxy) callAt(at time.Time, call func(*proxy)) {
+	p.fleet.gate.later(at, action{what: callProxy, proxy: p, link: p.link, epoch: p.epoch, call: call})
 }
 
 func (g *gate) poke() {
@@ -211,27 +214,15 @@ func (g *gate) do(a action) {
 			l.ping()
 		}
 		g.later(time.Now().Add(pingEvery), action{what: pingAll})
-	case resumeProxy, dropProxy, drainProxy, warmProxy, answerProxy:
+	case callProxy:
 		done := a.link.do(func() {
 			p := a.proxy
 			// A proxy that has moved belongs to another connection.
 			g.mu.Lock()
 			here := p.link == a.link
 			g.mu.Unlock()
-			if !here || p.stream == nil || p.epoch != a.epoch {
-				return
-			}
-			switch a.what {
-			case resumeProxy:
-				p.stream.Resume()
-			case answerProxy:
-				p.answer()
-			case drainProxy:
-				p.drain(time.Now().UnixNano())
-			case warmProxy:
-				p.overdue()
-			default:
-				p.end(reasonStorm, reasonStorm)
+			if here && p.stream != nil && p.epoch == a.epoch {
+				a.call(p)
 			}
 		})
 		if !done {

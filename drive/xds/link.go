@@ -203,12 +203,17 @@ func (l *link) openLocked(p *proxy) {
 	l.fleet.failed(p, reasonDial, err)
 }
 
+// current returns the connection; nil if there is none yet.
+func (l *link) current() *stream.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn
+}
+
 // do calls f under the connection's lock, if there is a connection. It returns
 // false if the connection is busy.
 func (l *link) do(f func()) (done bool) {
-	l.mu.Lock()
-	conn := l.conn
-	l.mu.Unlock()
+	conn := l.current()
 	if conn == nil {
 		return true
 	}
@@ -218,19 +223,13 @@ func (l *link) do(f func()) (done bool) {
 
 // ping pings the peer unless the connection is busy, which means it is alive.
 func (l *link) ping() {
-	l.mu.Lock()
-	conn := l.conn
-	l.mu.Unlock()
-	if conn != nil {
+	if conn := l.current(); conn != nil {
 		_, _ = conn.Ping() // if the connection broke, Run reports it
 	}
 }
 
 func (l *link) close() {
-	l.mu.Lock()
-	conn := l.conn
-	l.mu.Unlock()
-	if conn != nil {
+	if conn := l.current(); conn != nil {
 		conn.Close()
 	}
 }

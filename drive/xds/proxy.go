@@ -163,7 +163,7 @@ func (p *proxy) Message(message []byte, at int64) {
 	p.taking = false
 	if p.spec.behaviour() == BehaviourSlowReader && p.stream != nil {
 		p.stream.Pause()
-		f.gate.later(time.Now().Add(time.Duration(f.spec.SlowReadMS)*time.Millisecond), action{what: resumeProxy, proxy: p, link: p.link, epoch: p.epoch})
+		p.callAt(time.Now().Add(time.Duration(f.spec.SlowReadMS)*time.Millisecond), func(p *proxy) { p.stream.Resume() })
 	}
 }
 
@@ -177,7 +177,7 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 		delete(f.waiting, p.index)
 		f.mu.Unlock()
 		if p.spec.behaviour() == BehaviourReconnectStorm {
-			f.gate.later(time.Now().Add(f.stormAfter()), action{what: dropProxy, proxy: p, link: p.link, epoch: p.epoch})
+			p.callAt(time.Now().Add(f.stormAfter()), func(p *proxy) { p.end(reasonStorm, reasonStorm) })
 		}
 	}
 	count := &f.wire[r.kind]
@@ -284,7 +284,7 @@ func (p *proxy) follow(k kind, t *table, n *noted, at int64) (requests []func())
 		change(ecds, exts)
 		if p.subscribed[rds] != refs && !p.draining {
 			p.draining = true
-			p.fleet.gate.later(time.Now().Add(drainAfter), action{what: drainProxy, proxy: p, link: p.link, epoch: p.epoch})
+			p.callAt(time.Now().Add(drainAfter), func(p *proxy) { p.drain(time.Now().UnixNano()) })
 		}
 	}
 	return requests

@@ -71,7 +71,7 @@ func (p *proxy) hold(head *wire.Head, sent func(int64)) {
 		p.heldSince = time.Now()
 		if !p.timed {
 			p.timed = true
-			p.fleet.gate.later(p.heldSince.Add(p.fleet.warmLimit()), action{what: warmProxy, proxy: p, link: p.link, epoch: p.epoch})
+			p.callAt(p.heldSince.Add(p.fleet.warmLimit()), (*proxy).overdue)
 		}
 	}
 	p.held = append(p.held, heldAck{sent: sent, head: wire.Head{Nonce: bytes.Clone(head.Nonce), Version: bytes.Clone(head.Version)}})
@@ -93,7 +93,7 @@ func (p *proxy) overdue() {
 		return
 	}
 	p.timed = true // the timer was for earlier ones, released since
-	p.fleet.gate.later(p.heldSince.Add(limit), action{what: warmProxy, proxy: p, link: p.link, epoch: p.epoch})
+	p.callAt(p.heldSince.Add(limit), (*proxy).overdue)
 }
 
 // release sends the held acknowledgements in order.
