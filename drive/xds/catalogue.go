@@ -2,7 +2,6 @@ package xds
 
 import (
 	"hash/maphash"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,22 +19,18 @@ type catalogue struct {
 
 	mu       sync.Mutex
 	names    [kinds]names
-	contents map[contentKey]weak.Pointer[content]
-	variants map[uint64]weak.Pointer[content] // contents by hash of their bytes; one content may have several encodings
-	swept    int                              // contents after the last sweep
-	sweptV   int
+	contents interned[contentKey, content]
+	variants interned[uint64, content] // contents by hash of their bytes; one content may have several encodings
 	nextID   uint64
-	tables   map[tableKey]weak.Pointer[table]
-	sweptT   int
-	sets     map[uint64]weak.Pointer[nameSet]
-	sweptS   int
+	tables   interned[tableKey, table]
+	sets     interned[uint64, nameSet]
 
-	messages  *recent[messageKey, *message]
-	responses *recent[responseKey, *response]
-	steps     *recent[stepKey, *step]
-	diffs     *recent[diffKey, *diff]
-	unions    *recent[diffKey, *nameSet]
-	astray    *recent[strayKey, *response]
+	messages  recent[messageKey, *message]
+	responses recent[responseKey, *response]
+	steps     recent[stepKey, *step]
+	diffs     recent[diffKey, *diff]
+	unions    recent[diffKey, *nameSet]
+	astray    recent[strayKey, *response]
 
 	markers atomic.Pointer[[]marker]
 	marked  map[markerKey]announced             // guarded by mu
@@ -51,6 +46,9 @@ const (
 	// keptRecent is the number of results of each kind that are kept for other proxies;
 	// the oldest are dropped first.
 	keptRecent = 1024
+	// Values that nobody holds are searched for when there are more than twice as many as were
+	// held, plus sweepMore.
+	sweepMore = 1024
 )
 
 // kind is a type of resource.
@@ -103,15 +101,7 @@ func kindNamed(short string) kind {
 
 func newCatalogue(delta bool) *catalogue {
 	c := &catalogue{
-		delta: delta, seed: maphash.MakeSeed(), quarantine: quarantine, bodies: new(atomic.Int64),
-		contents: map[contentKey]weak.Pointer[content]{}, variants: map[uint64]weak.Pointer[content]{}, marked: map[markerKey]announced{},
-		tables: map[tableKey]weak.Pointer[table]{}, sets: map[uint64]weak.Pointer[nameSet]{},
-		messages:  newRecent[messageKey, *message](keptRecent),
-		responses: newRecent[responseKey, *response](keptRecent),
-		steps:     newRecent[stepKey, *step](keptRecent),
-		diffs:     newRecent[diffKey, *diff](keptRecent),
-		unions:    newRecent[diffKey, *nameSet](keptRecent),
-		astray:    newRecent[strayKey, *response](keptRecent),
+		delta: delta, seed: maphash.MakeSeed(), quarantine: quarantine, bodies: new(atomic.Int64), marked: map[markerKey]announced{},
 	}
 	for k := range c.names {
 		c.names[k].ids = map[string]uint32{}
@@ -146,41 +136,58 @@ func (c *catalogue) forget() {
 	c.astray.forget()
 }
 
-// sweep drops entries and names without a holder, and copies the maps, because deletion
-// does not shrink them.
+// sweep drops entries and names without a holder.
 func (c *catalogue) sweep() {
 	c.freeNames()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.contents, c.swept = live(c.contents)
-	c.variants, c.sweptV = live(c.variants)
-	c.tables, c.sweptT = live(c.tables)
-	c.sets, c.sweptS = live(c.sets)
+	c.contents.sweep()
+	c.variants.sweep()
+	c.tables.sweep()
+	c.sets.sweep()
 }
 
-func live[K comparable, V any](m map[K]weak.Pointer[V]) (map[K]weak.Pointer[V], int) {
-	sweep(m)
-	out := make(map[K]weak.Pointer[V], len(m))
-	maps.Copy(out, m)
-	return out, len(out)
+// interned finds values by key for as long as somebody else holds them.
+type interned[K comparable, V any] struct {
+	all   map[K]weak.Pointer[V]
+	swept int // after the last sweep
 }
 
-// recent keeps about the last size entries in two generations. When the younger is full,
+// get returns a value; nil if nobody holds it.
+func (s *interned[K, V]) get(key K) *V { return s.all[key].Value() }
+
+func (s *interned[K, V]) put(key K, v *V) {
+	if len(s.all) >= 2*s.swept+sweepMore {
+		s.sweep()
+	}
+	if s.all == nil {
+		s.all = map[K]weak.Pointer[V]{}
+	}
+	s.all[key] = weak.Make(v)
+}
+
+// sweep drops entries without a value. It copies the map, because deletion does not shrink it.
+func (s *interned[K, V]) sweep() {
+	held := map[K]weak.Pointer[V]{}
+	for key, p := range s.all {
+		if p.Value() != nil {
+			held[key] = p
+		}
+	}
+	s.all, s.swept = held, len(held)
+}
+
+// recent keeps about the last keptRecent entries in two generations. When the younger is full,
 // the older is dropped.
 type recent[K comparable, V any] struct {
 	mu         sync.Mutex
-	size       int
 	young, old map[K]V
-}
-
-func newRecent[K comparable, V any](size int) *recent[K, V] {
-	return &recent[K, V]{size: size, young: map[K]V{}}
 }
 
 func (r *recent[K, V]) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.young, r.old = map[K]V{}, nil
+	r.young, r.old = nil, nil
 }
 
 // get returns the entry of a key, creating it if missing.
@@ -194,7 +201,7 @@ func (r *recent[K, V]) get(key K, create func() V) V {
 	if !ok {
 		v = create()
 	}
-	if len(r.young) >= r.size {
+	if r.young == nil || len(r.young) >= keptRecent {
 		r.old, r.young = r.young, map[K]V{}
 	}
 	r.young[key] = v
@@ -279,7 +286,7 @@ func (c *catalogue) freeNames() {
 			used[k][id/64] |= 1 << (id % 64)
 		}
 	}
-	for _, p := range c.contents {
+	for _, p := range c.contents.all {
 		one := p.Value()
 		if one == nil {
 			continue
@@ -288,7 +295,7 @@ func (c *catalogue) freeNames() {
 		mark(referred(one.kind), one.refs...)
 		mark(ecds, one.exts...)
 	}
-	for _, p := range c.sets {
+	for _, p := range c.sets.all {
 		if set := p.Value(); set != nil {
 			mark(set.kind, set.ids...)
 		}

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"weak"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
@@ -48,7 +47,7 @@ type contentKey struct {
 // were not received before; sum is their hash. c.mu is held.
 func (c *catalogue) intern(k kind, raw []byte, sum uint64, at int64) (*content, error) {
 	variant := sum + mix(uint64(k)) // two kinds may have the same bytes
-	if known := c.variants[variant].Value(); known != nil {
+	if known := c.variants.get(variant); known != nil {
 		return known, nil
 	}
 	r, err := wire.ParseResource(raw, kindURLs[k], c.delta)
@@ -57,14 +56,11 @@ func (c *catalogue) intern(k kind, raw []byte, sum uint64, at int64) (*content, 
 	}
 	key := contentKey{kind: k, name: c.nameID(k, r.Name), size: len(r.Body), version: string(r.Version)}
 	key.sum = wire.Digest(kindURLs[k], r.Body, func(b []byte) uint64 { return maphash.Bytes(c.seed, b) })
-	known := c.contents[key].Value()
+	known := c.contents.get(key)
 	if known == nil {
 		known = c.add(key, r.Body, at)
 	}
-	c.variants[variant] = weak.Make(known)
-	if len(c.variants) > 2*c.sweptV+4096 {
-		c.sweptV = sweep(c.variants)
-	}
+	c.variants.put(variant, known)
 	return known, nil
 }
 
@@ -83,21 +79,8 @@ func (c *catalogue) add(key contentKey, body []byte, at int64) *content {
 	}
 	// Search for the markers announced so far while the body is at hand.
 	out.search(c.names[k].list[out.name], body, *c.markers.Load())
-	c.contents[key] = weak.Make(out)
-	if len(c.contents) > 2*c.swept+1024 {
-		c.swept = sweep(c.contents)
-	}
+	c.contents.put(key, out)
 	return out
-}
-
-// sweep drops entries whose values have been freed.
-func sweep[K comparable, V any](m map[K]weak.Pointer[V]) int {
-	for key, p := range m {
-		if p.Value() == nil {
-			delete(m, key)
-		}
-	}
-	return len(m)
 }
 
 // refer records the names that a body refers to. c.mu is held.

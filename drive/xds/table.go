@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"unique"
-	"weak"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
@@ -133,14 +132,11 @@ func (c *catalogue) finish(b *builder) *table {
 	key := tableKey{kind: b.kind, sum: b.sum, count: b.count, bytes: b.bytes}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.tables[key].Value(); known != nil && slices.Equal(known.chunks, b.chunks) {
+	if known := c.tables.get(key); known != nil && slices.Equal(known.chunks, b.chunks) {
 		return known
 	}
 	out := &table{kind: b.kind, chunks: slices.Clip(b.chunks), count: b.count, bytes: b.bytes, sum: b.sum}
-	c.tables[key] = weak.Make(out)
-	if len(c.tables) > 2*c.sweptT+64 {
-		c.sweptT = sweep(c.tables)
-	}
+	c.tables.put(key, out)
 	return out
 }
 
@@ -173,17 +169,14 @@ func (c *catalogue) nameSet(k kind, ids []uint32) *nameSet {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.sets[sum].Value(); known != nil && known.kind == k && slices.Equal(known.ids, ids) {
+	if known := c.sets.get(sum); known != nil && known.kind == k && slices.Equal(known.ids, ids) {
 		return known
 	}
 	out := &nameSet{kind: k, ids: ids, sum: sum, names: make([]string, len(ids))}
 	for i, id := range ids {
 		out.names[i] = c.names[k].list[id]
 	}
-	c.sets[sum] = weak.Make(out)
-	if len(c.sets) > 2*c.sweptS+64 {
-		c.sweptS = sweep(c.sets)
-	}
+	c.sets.put(sum, out)
 	return out
 }
 
