@@ -36,25 +36,9 @@ type Announced struct {
 	Total int `json:"total"`
 }
 
-// Holdings is the response of /v1/holdings: the bytes that each proxy holds.
-type Holdings struct {
-	Bytes []int64 `json:"bytes"`
-}
-
-// Configuration is the response of /v1/configuration: what one proxy holds.
-type Configuration struct {
-	// File is a gzipped file of package confile.
-	File []byte `json:"file"`
-}
-
 // OutageRequest is the body of POST /v1/outage.
 type OutageRequest struct {
 	Drop bool `json:"drop"` // end all connections
-}
-
-// Routes is the response about requests through a gateway: their outcomes by route.
-type Routes struct {
-	Routes []routeprobe.Seen `json:"routes"`
 }
 
 // maxAnswer limits the bytes of a response: enough for sightings of a thousand
@@ -107,15 +91,13 @@ func (c *Client) Account(ctx context.Context) (xds.Account, error) {
 
 // Holdings returns the bytes that each proxy holds, the input of [xds.Holdings].
 func (c *Client) Holdings(ctx context.Context) ([]int64, error) {
-	out, err := jsonhttp.Ask[Holdings](ctx, c.json, http.MethodGet, "/v1/holdings", nil)
-	return out.Bytes, err
+	return jsonhttp.Ask[[]int64](ctx, c.json, http.MethodGet, "/v1/holdings", nil)
 }
 
 // Configuration returns the configuration of the proxy that represents a kind, as a
 // gzipped file of package confile.
 func (c *Client) Configuration(ctx context.Context, of xds.Holding) ([]byte, error) {
-	out, err := jsonhttp.Ask[Configuration](ctx, c.json, http.MethodGet, fmt.Sprintf("/v1/configuration?proxy=%d&proxies=%d", of.Proxy, of.Proxies), nil)
-	return out.File, err
+	return jsonhttp.Ask[[]byte](ctx, c.json, http.MethodGet, fmt.Sprintf("/v1/configuration?proxy=%d&proxies=%d", of.Proxy, of.Proxies), nil)
 }
 
 // BeginOutage starts a record of what happens to the fleet's streams. From then on
@@ -142,20 +124,18 @@ func (c *Client) Stop(ctx context.Context) (xds.Account, error) {
 
 // AskRoutes starts requests for routes through a gateway, replacing earlier ones.
 func (c *Client) AskRoutes(ctx context.Context, spec routeprobe.Spec) error {
-	_, err := jsonhttp.Ask[Routes](ctx, c.json, http.MethodPost, "/v1/routes", spec)
+	_, err := jsonhttp.Ask[[]routeprobe.Seen](ctx, c.json, http.MethodPost, "/v1/routes", spec)
 	return err
 }
 
 // RoutesSeen returns the outcomes of these requests so far.
 func (c *Client) RoutesSeen(ctx context.Context) ([]routeprobe.Seen, error) {
-	out, err := jsonhttp.Ask[Routes](ctx, c.json, http.MethodGet, "/v1/routes", nil)
-	return out.Routes, err
+	return jsonhttp.Ask[[]routeprobe.Seen](ctx, c.json, http.MethodGet, "/v1/routes", nil)
 }
 
 // StopRoutes ends the requests and returns their outcomes.
 func (c *Client) StopRoutes(ctx context.Context) ([]routeprobe.Seen, error) {
-	out, err := jsonhttp.Ask[Routes](ctx, c.json, http.MethodPost, "/v1/routes/stop", nil)
-	return out.Routes, err
+	return jsonhttp.Ask[[]routeprobe.Seen](ctx, c.json, http.MethodPost, "/v1/routes/stop", nil)
 }
 
 // Version returns the version of the server: a cheap health check.

@@ -8,14 +8,14 @@
 //	POST /v1/markers     Announcement            -> Announced
 //	GET  /v1/sightings?from=                     -> their number, then an xds.MarkerSightings each
 //	GET  /v1/account                             -> xds.Account
-//	GET  /v1/holdings                            -> Holdings
-//	GET  /v1/configuration?proxy=&proxies=       -> Configuration
+//	GET  /v1/holdings                            -> the bytes that each proxy holds
+//	GET  /v1/configuration?proxy=&proxies=       -> what one proxy holds, see Client.Configuration
 //	POST /v1/outage      OutageRequest           -> xds.Outage
 //	GET  /v1/outage                              -> xds.Outage
 //	POST /v1/join        xds.Spec of one proxy   -> record.Join
-//	POST /v1/routes      routeprobe.Spec               -> Routes
-//	GET  /v1/routes                              -> Routes
-//	POST /v1/routes/stop                         -> Routes
+//	POST /v1/routes      routeprobe.Spec         -> a routeprobe.Seen for each route
+//	GET  /v1/routes                              -> the same
+//	POST /v1/routes/stop                         -> the same
 //	GET  /v1/clock                               -> Clock
 //	GET  /v1/version                             -> Version
 //	POST /v1/stop                                -> xds.Account

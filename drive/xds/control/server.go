@@ -83,7 +83,7 @@ func (s *Server) mux() *http.ServeMux {
 	jsonhttp.Handle(mux, "GET /v1/status", with(s, func(f *xds.Fleet) (xds.Status, error) { return f.Status(), nil }))
 	jsonhttp.Handle(mux, "POST /v1/markers", s.markers)
 	jsonhttp.Handle(mux, "GET /v1/account", with(s, func(f *xds.Fleet) (xds.Account, error) { return f.Account(), nil }))
-	jsonhttp.Handle(mux, "GET /v1/holdings", with(s, func(f *xds.Fleet) (Holdings, error) { return Holdings{Bytes: f.Bytes()}, nil }))
+	jsonhttp.Handle(mux, "GET /v1/holdings", with(s, func(f *xds.Fleet) ([]int64, error) { return f.Bytes(), nil }))
 	jsonhttp.Handle(mux, "GET /v1/configuration", s.configuration)
 	jsonhttp.Handle(mux, "POST /v1/outage", func(_ *http.Request, in OutageRequest) (xds.Outage, error) {
 		f, err := s.running()
@@ -176,21 +176,18 @@ func (s *Server) markers(_ *http.Request, in Announcement) (Announced, error) {
 	return answer, nil
 }
 
-// configuration returns what one proxy holds.
-func (s *Server) configuration(r *http.Request, _ jsonhttp.None) (Configuration, error) {
+// configuration returns what one proxy holds, as a gzipped file of package confile.
+func (s *Server) configuration(r *http.Request, _ jsonhttp.None) ([]byte, error) {
 	f, err := s.running()
-	if err != nil {
-		return Configuration{}, err
-	}
-	proxy, err := jsonhttp.Query(r, "proxy")
-	proxies, err2 := jsonhttp.Query(r, "proxies")
-	if err = errors.Join(err, err2); err != nil {
-		return Configuration{}, err
+	proxy, err2 := jsonhttp.Query(r, "proxy")
+	proxies, err3 := jsonhttp.Query(r, "proxies")
+	if err = errors.Join(err, err2, err3); err != nil {
+		return nil, err
 	}
 	var file bytes.Buffer
 	z := gzip.NewWriter(&file)
 	err = errors.Join(f.WriteConfiguration(z, proxy, confile.Header{Proxies: proxies}), z.Close())
-	return Configuration{File: file.Bytes()}, err
+	return file.Bytes(), err
 }
 
 // sightings sends the sightings marker by marker, as fast as the client reads.
@@ -236,7 +233,7 @@ func (s *Server) stop(*http.Request, jsonhttp.None) (xds.Account, error) {
 }
 
 // askRoutes starts requests through a gateway, replacing earlier ones.
-func (s *Server) askRoutes(_ *http.Request, spec routeprobe.Spec) (Routes, error) {
+func (s *Server) askRoutes(_ *http.Request, spec routeprobe.Spec) ([]routeprobe.Seen, error) {
 	if earlier := s.takeRoutes(); earlier != nil {
 		earlier.Stop()
 	}
@@ -244,37 +241,37 @@ func (s *Server) askRoutes(_ *http.Request, spec routeprobe.Spec) (Routes, error
 	defer s.mu.Unlock()
 	switch {
 	case s.ctx.Err() != nil:
-		return Routes{}, errors.New("the server is shutting down")
+		return nil, errors.New("the server is shutting down")
 	case s.prober != nil: // another request's
-		return Routes{}, jsonhttp.WithStatus(http.StatusConflict, errors.New("other requests through a gateway have just started"))
+		return nil, jsonhttp.WithStatus(http.StatusConflict, errors.New("other requests through a gateway have just started"))
 	}
 	prober, err := routeprobe.Start(s.ctx, spec)
 	if err != nil {
-		return Routes{}, err
+		return nil, err
 	}
 	s.prober = prober
-	return Routes{Routes: prober.Seen()}, nil
+	return prober.Seen(), nil
 }
 
 // routesSeen returns the outcomes so far of the requests through a gateway.
-func (s *Server) routesSeen(*http.Request, jsonhttp.None) (Routes, error) {
+func (s *Server) routesSeen(*http.Request, jsonhttp.None) ([]routeprobe.Seen, error) {
 	s.mu.Lock()
 	prober := s.prober
 	s.mu.Unlock()
 	if prober == nil {
-		return Routes{}, errNoRoutes
+		return nil, errNoRoutes
 	}
-	return Routes{Routes: prober.Seen()}, nil
+	return prober.Seen(), nil
 }
 
 // stopRoutes stops the requests and returns their outcomes.
-func (s *Server) stopRoutes(*http.Request, jsonhttp.None) (Routes, error) {
+func (s *Server) stopRoutes(*http.Request, jsonhttp.None) ([]routeprobe.Seen, error) {
 	prober := s.takeRoutes()
 	if prober == nil {
-		return Routes{}, errNoRoutes
+		return nil, errNoRoutes
 	}
 	prober.Stop()
-	return Routes{Routes: prober.Seen()}, nil
+	return prober.Seen(), nil
 }
 
 // errNoRoutes is the response when no requests go through a gateway.

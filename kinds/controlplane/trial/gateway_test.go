@@ -13,7 +13,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
-	xdscontrol "github.com/meshtrial/meshtrial/drive/xds/control"
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
@@ -41,7 +40,7 @@ func TestGatewayPlan(t *testing.T) {
 // A route that the API server rejected is not awaited, neither for being served nor in the status.
 func TestRefusedRoutesAreNotAwaited(t *testing.T) {
 	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		jsonhttp.Answer(w, xdscontrol.Routes{Routes: []routeprobe.Seen{{Change: 0, GoodNS: 1}, {Change: 1}, {Change: 2}}})
+		jsonhttp.Answer(w, []routeprobe.Seen{{Change: 0, GoodNS: 1}, {Change: 1}, {Change: 2}})
 	}))
 	defer role.Close()
 	trial := &controlTrial{c: &controlPlane{study: &study.Study{Section: &controlplane.Control{Settle: time.Minute}}}, plan: &churn.Plan{Changes: make([]churn.Change, 3)},

@@ -74,7 +74,7 @@ func TestNeverProgrammed(t *testing.T) {
 // First routes that are not served end the wait likewise.
 func TestNeverServed(t *testing.T) {
 	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		jsonhttp.Answer(w, xdscontrol.Routes{Routes: []routeprobe.Seen{{Change: 1, Statuses: map[string]int{"404": 3}}}})
+		jsonhttp.Answer(w, []routeprobe.Seen{{Change: 1, Statuses: map[string]int{"404": 3}}})
 	}))
 	defer role.Close()
 	tr := trialOf(t, ingress.Levels{Routes: 2, Listeners: 1})
@@ -87,7 +87,7 @@ func TestNeverServed(t *testing.T) {
 		if r.Method == http.MethodGet {
 			<-r.Context().Done()
 		}
-		jsonhttp.Answer(w, xdscontrol.Routes{})
+		jsonhttp.Answer(w, []routeprobe.Seen{})
 	}))
 	defer slow.Close()
 	tr.api = xdscontrol.NewClient(slow.URL, nil)
