@@ -39,6 +39,17 @@ func edsCluster(name string) *cluster.Cluster {
 // acks returns how many responses of a type all proxies acknowledged.
 func acks(f *xds.Fleet, kind string) int { return int(f.Account().Wire[kind].Acks) }
 
+// pusher returns a function that pushes addresses to the only proxy and waits for its ACK.
+func pusher(t *testing.T, s *fake, f *xds.Fleet) func(list ...string) {
+	acked := acks(f, "eds")
+	return func(list ...string) {
+		t.Helper()
+		s.push(1, wire.EndpointType, addresses(list...))
+		acked++
+		eventually.Holds(t, "an ACK", func() bool { return acks(f, "eds") == acked })
+	}
+}
+
 // TestLateMarkers checks that a marker announced after proxies received what it
 // marks is found with the original times, whether or not they have acknowledged
 // it and whether or not they still hold it, and never twice for one proxy.
@@ -132,13 +143,7 @@ func TestShownAlready(t *testing.T) {
 			spec.Mode = mode
 			f := start(t, spec)
 			synced(t, f)
-			acked := acks(f, "eds")
-			push := func(list ...string) {
-				t.Helper()
-				s.push(1, wire.EndpointType, addresses(list...))
-				acked++
-				eventually.Holds(t, "an ACK", func() bool { return acks(f, "eds") == acked })
-			}
+			push := pusher(t, s, f)
 			seen := func(m int) int { return len(f.Sightings(m)[0].Proxy) }
 			push("10.0.0.1")
 			there, gone := record.Marker{Type: "eds", Resource: "a", Text: "10.0.0.1"}, record.Marker{Type: "eds", Resource: "a", Text: "10.0.0.1", Gone: true}
@@ -215,13 +220,7 @@ func TestLostBodies(t *testing.T) {
 	f := start(t, testSpec(s.address, 1))
 	synced(t, f)
 	f.KeepNoBodies()
-	acked := acks(f, "eds")
-	push := func(list ...string) {
-		t.Helper()
-		s.push(1, wire.EndpointType, addresses(list...))
-		acked++
-		eventually.Holds(t, "an ACK", func() bool { return acks(f, "eds") == acked })
-	}
+	push := pusher(t, s, f)
 	push("10.0.0.1")
 	push("10.0.0.2")
 	before := time.Now().UnixNano()

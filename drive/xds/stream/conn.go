@@ -3,6 +3,7 @@ package stream
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -110,9 +111,7 @@ func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Authority == "" {
-		o.Authority = address
-	}
+	o.Authority = cmp.Or(o.Authority, address)
 	c := &Conn{options: o, streams: map[uint32]*Stream{}, nextID: 1, sendWindow: defaultWindow, initialWindow: defaultWindow,
 		peerFrame: maxFrame, peerStreams: maxWindow, done: make(chan struct{})}
 	c.stamp = newStampConn(raw, o.OnRead)

@@ -105,6 +105,31 @@ func (p *peer) headers(id uint32, end bool, fields ...string) {
 	}
 }
 
+// window sets the initial window of all streams, and waits until the client knows it.
+func (p *peer) window(size uint32) {
+	p.t.Helper()
+	must.OK(p.t, p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: size}))
+	for {
+		f, err := p.ReadFrame()
+		must.OK(p.t, err)
+		if s, ok := f.(*http2.SettingsFrame); ok && s.IsAck() {
+			return
+		}
+	}
+}
+
+// data returns the next frame of data.
+func (p *peer) data() *http2.DataFrame {
+	p.t.Helper()
+	for {
+		f, err := p.ReadFrame()
+		must.OK(p.t, err)
+		if d, ok := f.(*http2.DataFrame); ok {
+			return d
+		}
+	}
+}
+
 func message(text string) []byte {
 	b := make([]byte, 5, 5+len(text))
 	binary.BigEndian.PutUint32(b[1:], uint32(len(text)))
@@ -199,34 +224,20 @@ func TestOneBadStream(t *testing.T) {
 // accepts, and that sent is called when the last byte was sent.
 func TestSendWaitsForTheWindow(t *testing.T) {
 	c, p, _ := dial(t, options())
-	must.OK(t, p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000}))
-	next := func() http2.Frame {
-		for {
-			f, err := p.ReadFrame()
-			must.OK(t, err)
-			if f.Header().Type == http2.FrameData {
-				return f
-			}
-			if s, ok := f.(*http2.SettingsFrame); ok && s.IsAck() {
-				return f
-			}
-		}
-	}
-	next() // it knows the window
+	p.window(1000)
 	s, _ := open(t, c)
 	sent := make(chan int64, 2)
 	must.OK(t, c.Do(func() {
 		s.Send([]byte(strings.Repeat("x", 1500)), func(at int64) { sent <- at })
 		s.Send([]byte("y"), func(at int64) { sent <- at })
 	}))
-	first := next().(*http2.DataFrame)
-	if len(first.Data()) != 1000 || len(sent) != 0 {
-		t.Fatalf("%d bytes, %d sent", len(first.Data()), len(sent))
+	if n := len(p.data().Data()); n != 1000 || len(sent) != 0 {
+		t.Fatalf("%d bytes, %d sent", n, len(sent))
 	}
 	must.OK(t, p.WriteWindowUpdate(1, 600))
 	total := 0
 	for total < 505+6 {
-		total += len(next().(*http2.DataFrame).Data())
+		total += len(p.data().Data())
 	}
 	for range 2 {
 		select {
@@ -252,25 +263,13 @@ func TestSettingsOpenWindows(t *testing.T) {
 		t.Helper()
 		got := map[uint32]int{}
 		for total := 0; total < want; {
-			f, err := p.ReadFrame()
-			if err != nil {
-				t.Fatalf("%v, after %v", err, got)
-			}
-			if f.Header().Type == http2.FrameData {
-				got[f.Header().StreamID] += int(f.Header().Length)
-				total += int(f.Header().Length)
-			}
+			d := p.data()
+			got[d.StreamID] += len(d.Data())
+			total += len(d.Data())
 		}
 		return got
 	}
-	settings(1000)
-	for {
-		f, err := p.ReadFrame()
-		must.OK(t, err)
-		if s, ok := f.(*http2.SettingsFrame); ok && s.IsAck() {
-			break
-		}
-	}
+	p.window(1000)
 	first, _ := open(t, c)
 	second, _ := open(t, c)
 	must.OK(t, c.Do(func() {
@@ -297,14 +296,7 @@ func TestSettingsOpenWindows(t *testing.T) {
 func TestSendThroughSmallWindows(t *testing.T) {
 	for _, window := range []uint32{1, 3, 5, 7, 100, 20_000} {
 		c, p, _ := dial(t, options())
-		must.OK(t, p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
-		for acked := false; !acked; {
-			f, err := p.ReadFrame()
-			must.OK(t, err)
-			if s, ok := f.(*http2.SettingsFrame); ok {
-				acked = s.IsAck()
-			}
-		}
+		p.window(window)
 		s, _ := open(t, c)
 		shared := strings.Repeat("shared", 10)
 		changed := []byte("copied")
@@ -318,12 +310,7 @@ func TestSendThroughSmallWindows(t *testing.T) {
 		want := string(slices.Concat(message(shared), message("copied"), message(""), message("last")))
 		var got []byte
 		for len(got) < len(want) {
-			f, err := p.ReadFrame()
-			must.OK(t, err)
-			d, ok := f.(*http2.DataFrame)
-			if !ok {
-				continue
-			}
+			d := p.data()
 			got = append(got, d.Data()...)
 			must.OK(t, p.WriteWindowUpdate(1, uint32(len(d.Data()))))
 		}
