@@ -48,27 +48,16 @@ type Driver struct {
 	dynamic dynamic.Interface
 	kube    kubernetes.Interface
 	watch   *watcher
-
-	mu      sync.Mutex
-	refused map[int]bool // changes that the API server rejected
+	refused []bool // by change: the API server rejected it
 }
 
 // NewDriver returns a Driver of a plan on a cluster.
 func NewDriver(config *rest.Config, plan *Plan) (*Driver, error) {
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = -1, -1
-	dyn, err := dynamic.NewForConfig(config)
+	dyn, kube, err := population.Clients(config)
 	if err != nil {
 		return nil, err
 	}
-	binary := rest.CopyConfig(config)
-	binary.ContentType = "application/vnd.kubernetes.protobuf"
-	binary.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	kube, err := kubernetes.NewForConfig(binary)
-	if err != nil {
-		return nil, err
-	}
-	return &Driver{plan: plan, dynamic: dyn, kube: kube, refused: map[int]bool{}}, nil
+	return &Driver{plan: plan, dynamic: dyn, kube: kube, refused: make([]bool, len(plan.Changes))}, nil
 }
 
 // Prepare creates what the changes need: Services to route to, EndpointSlices to
@@ -128,9 +117,7 @@ func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) 
 			}
 			before[key] = done
 		}
-		wait.Add(1)
-		go func() {
-			defer wait.Done()
+		wait.Go(func() {
 			defer close(done)
 			for _, ch := range earlier { // keep the order, even if the server is slow
 				select {
@@ -139,7 +126,7 @@ func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) 
 				}
 			}
 			d.one(ctx, c, &events[i], slots, announce)
-		}()
+		})
 	}
 	wait.Wait()
 	d.watch.follow(ctx, d.plan, events)
@@ -206,11 +193,7 @@ func (d *Driver) one(ctx context.Context, c *Change, e *record.Event, slots chan
 	for _, w := range c.writes {
 		if err := d.write(ctx, w); err != nil {
 			e.Error = err.Error()
-			if isRefusal(err) {
-				d.mu.Lock()
-				d.refused[c.Index] = true
-				d.mu.Unlock()
-			}
+			d.refused[c.Index] = isRefusal(err)
 			return
 		}
 	}

@@ -1,8 +1,8 @@
 package churn
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -18,9 +18,7 @@ func NewPlan(s Spec) (*Plan, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if s.Endpoints == "" {
-		s.Endpoints = EndpointsControllers
-	}
+	s.Endpoints = cmp.Or(s.Endpoints, EndpointsControllers)
 	if s.Namespaces == nil {
 		s.Namespaces = s.Population.NamespaceNames()
 	}
@@ -55,12 +53,9 @@ func NewPlan(s Spec) (*Plan, error) {
 // times returns the times and kinds of changes.
 func (s Spec) times() ([]TraceChange, error) {
 	if s.Trace != nil {
-		return s.Trace.Changes, nil
+		return s.Trace, nil
 	}
-	limit := s.DurationS
-	if limit == 0 {
-		limit = 1e7
-	}
+	limit := cmp.Or(s.DurationS, 1e7)
 	var schedule arrival.Schedule
 	switch s.Arrival {
 	case ArrivalUniform:
@@ -68,11 +63,7 @@ func (s Spec) times() ([]TraceChange, error) {
 	case ArrivalPoisson:
 		schedule = arrival.Poisson(s.Shape, limit, s.Seed)
 	case ArrivalBurst:
-		size := s.BurstSize
-		if size == 0 {
-			size = defaultBurst
-		}
-		schedule = arrival.Burst(s.Shape, limit, size)
+		schedule = arrival.Burst(s.Shape, limit, cmp.Or(s.BurstSize, defaultBurst))
 	}
 	var out []TraceChange
 	for s.Count == 0 || len(out) < s.Count {
@@ -89,7 +80,7 @@ func (s Spec) times() ([]TraceChange, error) {
 		return nil, errs.Usage("churn: no change falls into %v s at this rate", s.DurationS)
 	}
 	if s.Count > len(out) {
-		return nil, errs.Usage("churn: only %d of %d changes fall into %v s at this rate", len(out), s.Count, math.Min(limit, 1e7))
+		return nil, errs.Usage("churn: only %d of %d changes fall into %v s at this rate", len(out), s.Count, limit)
 	}
 	return out, nil
 }

@@ -144,7 +144,7 @@ func TestSchedules(t *testing.T) {
 			s.Count, s.Shape = 4, arrival.Shape{Kind: arrival.Ramp, FromRPS: 0, ToRPS: 2, OverS: 1}
 		}, []int64{0, 1000, 1500, 2000}},
 		{"a trace", func(s *Spec) {
-			s.Trace = &Trace{Changes: []TraceChange{{0, KindService}, {7e6, KindPublished}}}
+			s.Trace = []TraceChange{{0, KindService}, {7e6, KindPublished}}
 		}, []int64{0, 7, 7, 7}},
 		{"published", func(s *Spec) { s.Kind, s.Count = KindPublished, 2 }, []int64{0, 0, 0, 500, 500, 500}},
 	} {
@@ -181,15 +181,19 @@ func TestSpecErrors(t *testing.T) {
 		"needs a Service in":                 func(s *Spec) { s.Kind, s.Endpoints = KindRollingRestart, EndpointsDirect },
 		"needs a Service of its own": func(s *Spec) {
 			s.Population.Services, s.Population.EndpointsPerService = 2, 1
-			s.Trace = &Trace{Changes: []TraceChange{{0, KindEndpointsScale}}}
+			s.Trace = []TraceChange{{0, KindEndpointsScale}}
 		},
-		"trace has no changes": func(s *Spec) { s.Trace = &Trace{} },
+		"change 1 of the trace is earlier":  func(s *Spec) { s.Trace = []TraceChange{{2, KindService}, {1, KindService}} },
+		"change 0 of the trace is earlier":  func(s *Spec) { s.Trace = []TraceChange{{-1, KindService}} },
+		`unknown kind of change "gatewayy"`: func(s *Spec) { s.Trace = []TraceChange{{0, "gatewayy"}} },
+		`unknown kind of change "mixed"`:    func(s *Spec) { s.Trace = []TraceChange{{0, KindMixed}} },
+		"trace's 40001 changes":             func(s *Spec) { s.Trace = make([]TraceChange, MaxChanges+1) },
 	} {
 		s := good
 		change(&s)
 		if _, err := NewPlan(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
-		} else if errs.Code(err) != errs.CodeUsage && s.Trace == nil {
+		} else if errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%v: exit code %d", err, errs.Code(err))
 		}
 	}
@@ -313,25 +317,6 @@ func TestMarkersForZtunnels(t *testing.T) {
 		ztunnel := population.Identity{Type: population.Ztunnel, Namespace: population.ZtunnelNamespace}
 		if c.Needs(ztunnel, Visibility{ExportTo: "~"}) != (want != nil) {
 			t.Errorf("%s: a ztunnel needs it: %v", kind, want == nil)
-		}
-	}
-}
-
-func TestTraceValidate(t *testing.T) {
-	for name, tt := range map[string]struct {
-		changes []TraceChange
-		valid   bool
-	}{
-		"three changes":    {[]TraceChange{{0, KindService}, {250e6, KindEndpointsReplace}, {250e6, KindNoOp}}, true},
-		"none":             {nil, false},
-		"falling times":    {[]TraceChange{{2, KindService}, {1, KindService}}, false},
-		"a negative time":  {[]TraceChange{{-1, KindService}}, false},
-		"an unknown kind":  {[]TraceChange{{0, "gatewayy"}}, false},
-		"a mixed change":   {[]TraceChange{{0, KindMixed}}, false},
-		"too many changes": {make([]TraceChange, MaxChanges+1), false},
-	} {
-		if err := (&Trace{Changes: tt.changes}).Validate(); (err == nil) != tt.valid {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -31,13 +31,13 @@ func TestScaleUpIsSeen(t *testing.T) {
 	for _, tt := range []struct{ name, order string }{{"pod first", "ps"}, {"EndpointSlice first", "sp"}, {"EndpointSlice alone", "s"}} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &watcher{pods: map[string]map[string]*corev1.Pod{}, slices: map[string]map[string][]string{}, waiters: map[string][]*waiter{}}
-			w.sliceHandlers().OnAdd(slice("240.0.0.1"), true)
+			w.slice(slice("240.0.0.1"), false)
 			server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 				for _, which := range tt.order {
 					if which == 'p' {
-						w.podHandlers().OnUpdate(nil, pod)
+						w.pod(pod, false)
 					} else {
-						w.sliceHandlers().OnUpdate(nil, slice("240.0.0.1", address))
+						w.slice(slice("240.0.0.1", address), false)
 					}
 				}
 				answer.Header().Set("Content-Type", "application/json")

@@ -1,8 +1,6 @@
 package churn
 
 import (
-	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -91,8 +89,8 @@ type Spec struct {
 	Count int
 	// DurationS ends the schedule, in seconds; 0: only Count ends it.
 	DurationS float64
-	// Trace replaces the schedule with recorded offsets and kinds.
-	Trace *Trace
+	// Trace replaces the schedule with recorded changes, in order.
+	Trace []TraceChange
 	Seed  uint64
 	// Objects is the number of objects changed in turn: the first changes create them, later
 	// ones update them. 0: each change creates one.
@@ -156,7 +154,7 @@ func (s Spec) Validate() error {
 		return errs.Usage("churn: %d changes are more than %d", s.Count, MaxChanges)
 	}
 	if s.Trace != nil {
-		return s.Trace.Validate()
+		return s.validateTrace()
 	}
 	if !slices.Contains(Kinds(), s.Kind) {
 		return errs.Usage("churn: kind %q: must be one of %s", s.Kind, strings.Join(Kinds(), ", "))
@@ -250,34 +248,25 @@ type podChange struct {
 	text    string // of podLabel
 }
 
-// Trace is a recorded sequence of changes.
-type Trace struct {
-	Changes []TraceChange
-}
-
-// TraceChange is a change of a trace.
+// TraceChange is a recorded change.
 type TraceChange struct {
 	OffsetNS int64  // since the start
 	Kind     string // one of Kinds, except mixed
 }
 
-// Validate checks the trace.
-func (t *Trace) Validate() error {
-	if len(t.Changes) == 0 {
-		return errors.New("churn: the trace has no changes")
-	}
-	if len(t.Changes) > MaxChanges {
-		return fmt.Errorf("churn: the trace's %d changes are more than %d", len(t.Changes), MaxChanges)
+func (s Spec) validateTrace() error {
+	if len(s.Trace) > MaxChanges {
+		return errs.Usage("churn: the trace's %d changes are more than %d", len(s.Trace), MaxChanges)
 	}
 	last := int64(0)
-	for i, c := range t.Changes {
-		if c.OffsetNS < last {
-			return fmt.Errorf("churn: change %d of the trace is earlier than the one before it", i)
+	for i, c := range s.Trace {
+		switch {
+		case c.OffsetNS < last:
+			return errs.Usage("churn: change %d of the trace is earlier than the one before it", i)
+		case c.Kind == KindMixed || !slices.Contains(Kinds(), c.Kind):
+			return errs.Usage("churn: change %d of the trace: unknown kind of change %.40q", i, c.Kind)
 		}
 		last = c.OffsetNS
-		if c.Kind == KindMixed || !slices.Contains(Kinds(), c.Kind) {
-			return fmt.Errorf("churn: change %d of the trace: unknown kind of change %.40q", i, c.Kind)
-		}
 	}
 	return nil
 }

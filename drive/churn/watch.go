@@ -91,8 +91,8 @@ func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
 	if pods {
 		selector := d.plan.Spec.watched()
 		for informer, handle := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
-			kubernetes.Informer(d.kube, d.kube.CoreV1().Pods(""), selector, &corev1.Pod{}):                               w.podHandlers(),
-			kubernetes.Informer(d.kube, d.kube.DiscoveryV1().EndpointSlices(""), selector, &discoveryv1.EndpointSlice{}): w.sliceHandlers(),
+			kubernetes.Informer(d.kube, d.kube.CoreV1().Pods(""), selector, &corev1.Pod{}):                               handlers(w.pod),
+			kubernetes.Informer(d.kube, d.kube.DiscoveryV1().EndpointSlices(""), selector, &discoveryv1.EndpointSlice{}): handlers(w.slice),
 		} {
 			if err := follow(informer, handle); err != nil {
 				return nil, err
@@ -114,16 +114,23 @@ func (w *watcher) stop() {
 	w.done.Wait()
 }
 
-// handlers calls f with added and updated objects.
-func handlers(f func(any)) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{AddFunc: f, UpdateFunc: func(_, o any) { f(o) }}
+// handlers calls f with objects as they change, and with those that are gone.
+func handlers[T any](f func(o T, gone bool)) cache.ResourceEventHandler {
+	call := func(o any, gone bool) {
+		if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = last.Obj
+		}
+		if o, ok := o.(T); ok {
+			f(o, gone)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { call(o, false) }, UpdateFunc: func(_, o any) { call(o, false) }, DeleteFunc: func(o any) { call(o, true) }}
 }
 
 // object records when the watch showed a change of an object.
-func (w *watcher) object(o any) {
+func (w *watcher) object(u *unstructured.Unstructured, gone bool) {
 	now := time.Now().UnixNano()
-	u, ok := o.(*unstructured.Unstructured)
-	if !ok {
+	if gone {
 		return
 	}
 	index, err := strconv.Atoi(u.GetAnnotations()[changeAnnotation])
@@ -168,7 +175,7 @@ func (c *Change) own() bool { return len(c.writes) > 0 && c.writes[0].object.Get
 // before the answer arrived, the change was committed by then: on a busy machine answers
 // are late. So was a change whose answer was lost, but not one that the API server
 // rejected.
-func (w *watcher) fill(plan *Plan, events []record.Event, refused map[int]bool) {
+func (w *watcher) fill(plan *Plan, events []record.Event, refused []bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range events {
@@ -219,78 +226,53 @@ func serviceOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Labels
 
 func keyOf(s population.Service) string { return s.Namespace + "/" + s.Name }
 
-func (w *watcher) podHandlers() cache.ResourceEventHandler {
-	put := func(o any) {
-		pod, ok := o.(*corev1.Pod)
-		if !ok {
-			return
-		}
-		key := serviceOf(pod)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.pods[key] == nil {
-			w.pods[key] = map[string]*corev1.Pod{}
-		}
-		w.pods[key][pod.Name] = pod
-		if pod.Status.PodIP == "" {
-			return
-		}
-		for _, waiter := range w.waiters[key] {
-			select {
-			case waiter.pods <- pod:
-			default: // the change will time out
-			}
+// pod records a pod, and passes it to the waiters of its Service.
+func (w *watcher) pod(pod *corev1.Pod, gone bool) {
+	key := serviceOf(pod)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if gone {
+		delete(w.pods[key], pod.Name)
+		return
+	}
+	if w.pods[key] == nil {
+		w.pods[key] = map[string]*corev1.Pod{}
+	}
+	w.pods[key][pod.Name] = pod
+	if pod.Status.PodIP == "" {
+		return
+	}
+	for _, waiter := range w.waiters[key] {
+		select {
+		case waiter.pods <- pod:
+		default: // the change will time out
 		}
 	}
-	remove := func(o any) {
-		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-			o = gone.Obj
-		}
-		if pod, ok := o.(*corev1.Pod); ok {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			delete(w.pods[serviceOf(pod)], pod.Name)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: put, UpdateFunc: func(_, o any) { put(o) }, DeleteFunc: remove}
 }
 
-func (w *watcher) sliceHandlers() cache.ResourceEventHandler {
-	update := func(o any, gone bool) {
-		now := time.Now().UnixNano()
-		slice, ok := o.(*discoveryv1.EndpointSlice)
-		if !ok {
-			return
-		}
-		var ready []string
-		for _, e := range slice.Endpoints {
-			if !gone && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
-				ready = append(ready, e.Addresses...)
-			}
-		}
-		key := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.slices[key] == nil {
-			w.slices[key] = map[string][]string{}
-		}
-		w.slices[key][slice.Name] = ready
-		all := w.readyLocked(key)
-		for _, waiter := range w.waiters[key] { // finished ones still wait for pods
-			if !waiter.over && waiter.done(all, now) {
-				waiter.over = true
-				close(waiter.finished)
-			}
+// slice records which addresses of an EndpointSlice are ready, and tells the waiters of its Service.
+func (w *watcher) slice(slice *discoveryv1.EndpointSlice, gone bool) {
+	now := time.Now().UnixNano()
+	var ready []string
+	for _, e := range slice.Endpoints {
+		if !gone && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+			ready = append(ready, e.Addresses...)
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { update(o, false) }, UpdateFunc: func(_, o any) { update(o, false) },
-		DeleteFunc: func(o any) {
-			if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = unknown.Obj
-			}
-			update(o, true)
-		}}
+	key := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.slices[key] == nil {
+		w.slices[key] = map[string][]string{}
+	}
+	w.slices[key][slice.Name] = ready
+	all := w.readyLocked(key)
+	for _, waiter := range w.waiters[key] { // finished ones still wait for pods
+		if !waiter.over && waiter.done(all, now) {
+			waiter.over = true
+			close(waiter.finished)
+		}
+	}
 }
 
 func (w *watcher) readyLocked(key string) map[string]bool {

@@ -54,7 +54,7 @@ func TestFill(t *testing.T) {
 		if tt.answered != 0 {
 			events[0].CommittedNS, events[0].Error = tt.answered, ""
 		}
-		w.fill(plan, events, map[int]bool{0: tt.refused})
+		w.fill(plan, events, []bool{tt.refused})
 		e := events[0]
 		if e.CommittedNS != tt.committed || (e.Error == "") != (tt.committed != 0) || e.WatchedNS != tt.watched || e.AnsweredNS != tt.answerAt {
 			t.Errorf("%s: %+v", name, e)

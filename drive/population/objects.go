@@ -1,6 +1,7 @@
 package population
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -192,22 +193,12 @@ func (s Sizes) dummies() []*unstructured.Unstructured {
 	host := func(kind string, i int) string { return fmt.Sprintf("%s-%d.%s", kind, i, Domain) }
 	name := func(i int) string { return fmt.Sprintf("dummy-%d", i) }
 	for i := range s.ServiceEntries {
-		o := s.ServiceEntry
-		h, number, resolution := o.Host, int64(o.Port), o.Resolution
-		if h == "" {
-			h = host("entry", i)
-		}
-		if number == 0 {
-			number = 80
-		}
-		if resolution == "" {
-			resolution = "DNS"
-		}
+		resolution := cmp.Or(s.ServiceEntry.Resolution, "DNS")
 		spec := map[string]any{
-			"hosts":      []any{h},
+			"hosts":      []any{cmp.Or(s.ServiceEntry.Host, host("entry", i))},
 			"location":   "MESH_EXTERNAL",
 			"resolution": resolution,
-			"ports":      []any{map[string]any{"name": "http", "number": number, "protocol": "HTTP"}},
+			"ports":      []any{map[string]any{"name": "http", "number": int64(cmp.Or(s.ServiceEntry.Port, 80)), "protocol": "HTTP"}},
 		}
 		if resolution == "STATIC" {
 			spec["endpoints"] = []any{map[string]any{"address": "203.0.113.1"}}

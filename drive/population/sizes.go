@@ -1,6 +1,7 @@
 package population
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -185,8 +186,5 @@ func (s Sizes) Service(i int) Service {
 
 // dummyNamespace returns the namespace of configuration unrelated to workloads.
 func (s Sizes) dummyNamespace() string {
-	if s.DummyNamespace != "" {
-		return s.DummyNamespace
-	}
-	return Namespace(0)
+	return cmp.Or(s.DummyNamespace, Namespace(0))
 }

@@ -37,23 +37,31 @@ const parallel = 32
 
 // New returns the World of a cluster.
 func New(config *rest.Config) (*World, error) {
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = -1, -1 // the server sets the pace
-	dyn, err := dynamic.NewForConfig(config)
+	dyn, kube, err := Clients(config)
 	if err != nil {
 		return nil, err
 	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1
 	meta, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
+	return &World{dynamic: dyn, metadata: meta, kube: kube}, nil
+}
+
+// Clients returns clients that do not limit their requests: the server sets the pace.
+func Clients(config *rest.Config) (dynamic.Interface, kubernetes.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return &World{dynamic: dyn, metadata: meta, kube: kube}, nil
+	return dyn, kube, err
 }
 
 // Ensure changes whatever population a cluster has into one of these sizes, waits

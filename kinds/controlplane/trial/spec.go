@@ -93,9 +93,8 @@ func churnSpec(s *study.Study, cell record.Cell, l controlplane.Levels, trial st
 		spec.BurstSize = spec.Count
 	}
 	if l.Change == controlplane.ChangeTrace {
-		spec.Trace = &churn.Trace{}
 		for _, c := range controlplane.Of(s).Trace {
-			spec.Trace.Changes = append(spec.Trace.Changes, churn.TraceChange{OffsetNS: int64(c.At), Kind: c.Change})
+			spec.Trace = append(spec.Trace, churn.TraceChange{OffsetNS: int64(c.At), Kind: c.Change})
 		}
 	}
 	return spec
