@@ -1,9 +1,9 @@
 package study
 
 import (
+	"maps"
 	"net/textproto"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -218,13 +218,8 @@ func (v headersValue) Encode() *Node {
 	if len(*v.to) == 0 {
 		return nil
 	}
-	names := make([]string, 0, len(*v.to))
-	for name := range *v.to {
-		names = append(names, name)
-	}
-	sort.Strings(names)
 	out := &Node{Kind: Mapping}
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(*v.to)) {
 		out.Set(name, Pos{}, TextNode((*v.to)[name]))
 	}
 	return out
@@ -278,7 +273,7 @@ type stopValue struct{ to **Stop }
 
 func (v stopValue) object(s *Stop) Object {
 	return Object{Name: "stop", Flow: true, Fields: []Field{
-		{Name: "finding", Required: true, Doc: "The finding whose interval must become narrow enough.", Value: findingValue{&s.Finding}},
+		{Name: "finding", Required: true, Doc: "The finding whose interval must become narrow enough.", Value: nameValue{&s.Finding, Kind.FindingNames}},
 		{Name: "half_width", Required: true, Doc: "Target half-width of the interval, as a share of the estimate.", Value: Percent(&s.HalfWidth, 0, 10)},
 		{Name: "of", Doc: "The cells it applies to; all that are compared with a baseline if left out.", Value: CellValue{To: &s.Of, Name: "of"}},
 	}}

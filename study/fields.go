@@ -71,7 +71,7 @@ func root(s *Study) Object {
 		{Name: "margin", Doc: "Largest difference that does not matter, as a share of the baseline: no effect is claimed where a whole interval lies within it. In a soak, the growth per hour that does not matter.", Value: Percent(&s.Margin, 0, 10)},
 		{Name: "seed", Doc: "Seed for the order of blocks and for arrivals. 0: chosen when the run starts, and recorded.", Value: Seed(&s.Seed)},
 		{Name: "measures", Doc: "What to record; if left out, everything except signals, which scrapes istiod within the window, sidecars, for which a study of the control plane recreates its real pods in each trial, and profile, which takes extra time.",
-			Value: ListValue[string]{To: &s.Measures, Least: 1, Flow: true, Element: func(m *string) Value { return measureValue{m} }}},
+			Value: ListValue[string]{To: &s.Measures, Least: 1, Flow: true, Element: func(m *string) Value { return nameValue{m, Kind.Measures} }}},
 		{Name: "search", Doc: "Finds the highest level of a factor at which a finding meets a bound; levels increase, and those above one that breaks the bound need not be measured.",
 			Value: ListValue[Search]{To: &s.Search, Element: search}},
 		{Name: "tune", kinds: tunable(), Doc: "Searches for the best setting of the varied levers, without measuring every cell: the next cells follow from the trials so far. The recommended one is compared with the setting in use, the baseline, in separate blocks.",
@@ -127,52 +127,44 @@ func published(p *Published) Value {
 	return Object{Name: "a published figure", Fields: []Field{
 		{Name: "source", Required: true, Doc: "Where it was published.", Value: Prose(&p.Source)},
 		{Name: "claim", Required: true, Doc: "The claim, in words.", Value: Prose(&p.Claim)},
-		{Name: "finding", Required: true, Doc: "The finding to compare it with.", Value: findingValue{&p.Finding}},
+		{Name: "finding", Required: true, Doc: "The finding to compare it with.", Value: nameValue{&p.Finding, Kind.FindingNames}},
 		{Name: "cell", Required: true, Doc: "The cell it is about.", Value: CellValue{To: &p.Cell, Name: "cell"}},
 		{Name: "figure", Required: true, Doc: "The figure.", Value: Float(&p.Figure, 1e18)},
 		{Name: "unit", Required: true, Doc: "Its unit, the finding's or one that converts to it: us, ms or s; us/request or ms/request; bytes, kB, MB, KiB or MiB; pushes.", Value: Prose(&p.Unit)},
 	}}
 }
 
-// findingValue is the name of a finding of the study's kind.
-type findingValue struct{ to *string }
-
-func (v findingValue) Decode(d *Decoder, n *Node) {
-	decodeName(d, n, v.to, Kind.FindingNames)
+// nameValue is one of the names that the study's kind has of something.
+type nameValue struct {
+	to    *string
+	names func(Kind) []string
 }
 
-func (v findingValue) Encode() *Node { return TextNode(*v.to) }
+func (v nameValue) Encode() *Node { return TextNode(*v.to) }
 
-func (v findingValue) Schema() *jsonschema.Schema { return OneOf(nil, FindingNames()...).Schema() }
+func (v nameValue) Schema() *jsonschema.Schema { return OneOf(nil, ofAnyKind(v.names)...).Schema() }
 
-// measureValue is the name of a measure of the study's kind.
-type measureValue struct{ to *string }
-
-func (v measureValue) Decode(d *Decoder, n *Node) { decodeName(d, n, v.to, Kind.Measures) }
-
-func (v measureValue) Encode() *Node { return TextNode(*v.to) }
-
-func (v measureValue) Schema() *jsonschema.Schema {
-	var all []string
-	for _, p := range Kinds() {
-		for _, m := range p.Measures() {
-			if !slices.Contains(all, m) {
-				all = append(all, m)
+// ofAnyKind returns the names of all kinds, each once.
+func ofAnyKind(names func(Kind) []string) (all []string) {
+	for _, k := range Kinds() {
+		for _, name := range names(k) {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
 			}
 		}
 	}
-	return OneOf(nil, all...).Schema()
+	return all
 }
 
-// decodeName reads a name of the study's kind and recognizes names of other kinds.
-func decodeName(d *Decoder, n *Node, to *string, names func(Kind) []string) {
-	if name := strings.TrimSpace(n.Text); n.Kind == Scalar && !slices.Contains(names(d.kind), name) {
+// Decode also recognizes names of other kinds.
+func (v nameValue) Decode(d *Decoder, n *Node) {
+	if name := strings.TrimSpace(n.Text); n.Kind == Scalar && !slices.Contains(v.names(d.kind), name) {
 		for _, other := range Kinds() {
-			if slices.Contains(names(other), name) {
+			if slices.Contains(v.names(other), name) {
 				d.Complain(n.Pos, foreign(fmt.Sprintf("%q", name), other, d.kind))
 				return
 			}
 		}
 	}
-	OneOf(to, names(d.kind)...).Decode(d, n)
+	OneOf(v.to, v.names(d.kind)...).Decode(d, n)
 }

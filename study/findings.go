@@ -10,17 +10,7 @@ import (
 
 // FindingNames lists the findings of all kinds that a stop rule, a published figure or an assertion
 // can name.
-func FindingNames() []string {
-	var out []string
-	for _, p := range Kinds() {
-		for _, name := range p.FindingNames() {
-			if !slices.Contains(out, name) {
-				out = append(out, name)
-			}
-		}
-	}
-	return out
-}
+func FindingNames() []string { return ofAnyKind(Kind.FindingNames) }
 
 // FindingNames lists the findings of the kind that a study file can name.
 func (k Kind) FindingNames() []string {

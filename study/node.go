@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
@@ -42,34 +43,29 @@ type key struct {
 	Pos  Pos
 }
 
+// index returns the index of a key of a mapping, -1 if there is none.
+func (n *Node) index(name string) int {
+	return slices.IndexFunc(n.Keys, func(k key) bool { return k.Name == name })
+}
+
 func (n *Node) Get(name string) *Node {
-	for i, k := range n.Keys {
-		if k.Name == name {
-			return n.Values[i]
-		}
+	if i := n.index(name); i >= 0 {
+		return n.Values[i]
 	}
 	return nil
 }
 
 func (n *Node) Set(name string, pos Pos, value *Node) {
-	for i, k := range n.Keys {
-		if k.Name == name {
-			n.Values[i] = value
-			n.Keys[i].Pos = pos
-			return
-		}
+	if i := n.index(name); i >= 0 {
+		n.Keys[i].Pos, n.Values[i] = pos, value
+		return
 	}
-	n.Keys = append(n.Keys, key{name, pos})
-	n.Values = append(n.Values, value)
+	n.Keys, n.Values = append(n.Keys, key{name, pos}), append(n.Values, value)
 }
 
 func (n *Node) remove(name string) {
-	for i, k := range n.Keys {
-		if k.Name == name {
-			n.Keys = append(n.Keys[:i:i], n.Keys[i+1:]...)
-			n.Values = append(n.Values[:i:i], n.Values[i+1:]...)
-			return
-		}
+	if i := n.index(name); i >= 0 {
+		n.Keys, n.Values = slices.Delete(n.Keys, i, i+1), slices.Delete(n.Values, i, i+1)
 	}
 }
 
@@ -108,11 +104,8 @@ func (s *source) at(line, column int) Pos {
 
 // readTree reads one YAML document into a tree and expands aliases.
 func readTree(data []byte, name string, flag bool) (*Node, error) {
-	src := &source{name: name, flag: flag}
-	tree, failed := yamltree.Read(data, format)
-	if len(data) <= MaxFile {
-		src.lines = yamltree.Lines(data)
-	}
+	src, tree, failed := readSource(data, name, format)
+	src.flag = flag
 	switch {
 	case failed != nil:
 		hint := failed.Hint
@@ -134,11 +127,7 @@ func readTree(data []byte, name string, flag bool) (*Node, error) {
 // ReadTree reads a document in another format than a study's. Errors call it by name; for an empty
 // document they say what is wanted.
 func ReadTree(data []byte, name string, f yamltree.Format, wanted string) (*Node, error) {
-	src := &source{name: name}
-	tree, failed := yamltree.Read(data, f)
-	if len(data) <= f.Bytes {
-		src.lines = yamltree.Lines(data)
-	}
+	src, tree, failed := readSource(data, name, f)
 	if failed != nil {
 		return nil, src.at(failed.Line, failed.Column).Fault(CodeConflict, failed.Hint, "%s", failed.Msg)
 	}
@@ -146,6 +135,15 @@ func ReadTree(data []byte, name string, f yamltree.Format, wanted string) (*Node
 		return nil, src.at(1, 1).Fault(CodeMissing, wanted, "it is empty")
 	}
 	return src.node(tree), nil
+}
+
+func readSource(data []byte, name string, f yamltree.Format) (*source, *yamltree.Node, *yamltree.Error) {
+	src := &source{name: name}
+	tree, failed := yamltree.Read(data, f)
+	if len(data) <= f.Bytes {
+		src.lines = yamltree.Lines(data)
+	}
+	return src, tree, failed
 }
 
 // node adds the file name, the source lines and the field paths to a tree's positions.
@@ -238,26 +236,19 @@ func emitFlow(b *bytes.Buffer, n *Node) {
 		b.WriteString("null")
 	case Scalar:
 		b.WriteString(scalarText(n.Text, n.Style))
-	case Sequence:
-		b.WriteString("[")
+	case Sequence, Mapping:
+		brackets := map[kind]string{Sequence: "[]", Mapping: "{}"}[n.Kind]
+		b.WriteByte(brackets[0])
 		for i, v := range n.Values {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			emitFlow(b, v)
-		}
-		b.WriteString("]")
-	case Mapping:
-		b.WriteString("{")
-		for i, v := range n.Values {
-			if i > 0 {
-				b.WriteString(", ")
+			if n.Kind == Mapping {
+				b.WriteString(scalarText(n.Keys[i].Name, styleAuto) + ": ")
 			}
-			b.WriteString(scalarText(n.Keys[i].Name, styleAuto))
-			b.WriteString(": ")
 			emitFlow(b, v)
 		}
-		b.WriteString("}")
+		b.WriteByte(brackets[1])
 	}
 }
 

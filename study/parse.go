@@ -209,8 +209,11 @@ func (d *Decoder) check(s *Study) {
 	d.checkVariants(s)
 	d.checkSearches(s)
 	d.checkTune(s)
-	if m := duplicate(s.Measures); m != "" {
-		d.Fail(d.Pos("measures"), CodeDuplicate, "", "measure %s is given twice", m)
+	for i, m := range s.Measures {
+		if slices.Contains(s.Measures[:i], m) {
+			d.Fail(d.Pos("measures"), CodeDuplicate, "", "measure %s is given twice", m)
+			break
+		}
 	}
 	if len(d.Errs) > 0 {
 		return
@@ -226,17 +229,6 @@ func (d *Decoder) check(s *Study) {
 	case errors.As(err, &fault):
 		d.Complain(d.Pos(fault.path...), fault.err)
 	}
-}
-
-func duplicate(list []string) string {
-	seen := map[string]bool{}
-	for _, s := range list {
-		if seen[s] {
-			return s
-		}
-		seen[s] = true
-	}
-	return ""
 }
 
 func (d *Decoder) checkTimes(s *Study) {

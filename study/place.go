@@ -3,21 +3,18 @@ package study
 // places records where the file names each factor.
 func (d *Decoder) places() map[string]Pos {
 	out := map[string]Pos{}
-	note := func(section *Node) {
+	sections := []*Node{d.Root.Get("factors"), d.Root.Get("settings")}
+	if variants := d.Root.Get("variants"); variants != nil {
+		sections = append(sections, variants.Values...)
+	}
+	for _, section := range sections {
 		if section == nil {
-			return
+			continue
 		}
 		for i, k := range section.Keys {
 			if _, ok := out[k.Name]; !ok {
 				out[k.Name] = section.Values[i].Pos
 			}
-		}
-	}
-	note(d.Root.Get("factors"))
-	note(d.Root.Get("settings"))
-	if variants := d.Root.Get("variants"); variants != nil {
-		for _, v := range variants.Values {
-			note(v)
 		}
 	}
 	if section := d.kind.spec().Section; d.Root.Get(section) != nil {

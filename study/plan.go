@@ -307,13 +307,7 @@ func (p *Plan) Label(cell record.Cell) string {
 
 // BlockSize returns the number of trials of a block.
 func (p *Plan) BlockSize() int {
-	n := len(p.Cells)
-	for _, d := range p.doubled {
-		if d {
-			n++
-		}
-	}
-	return n
+	return len(p.Cells) + p.bases()
 }
 
 // Block returns the trials of block i (from 0) in random order: every cell once and baselines
@@ -323,7 +317,7 @@ func (p *Plan) Block(i int) []Slot {
 	for c := range p.Cells {
 		slots = append(slots, Slot{Cell: c})
 		if p.doubled[c] {
-			slots = append(slots, Slot{Cell: c, Repeat: 1})
+			slots = append(slots, Slot{Cell: c})
 		}
 	}
 	random := rand.NewPCG(p.Seed, uint64(i))
@@ -336,7 +330,6 @@ func (p *Plan) Block(i int) []Slot {
 	// The first turn of a baseline is repeat 0.
 	seen := make([]bool, len(p.Cells))
 	for k := range slots {
-		slots[k].Repeat = 0
 		if seen[slots[k].Cell] {
 			slots[k].Repeat = 1
 		}

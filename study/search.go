@@ -59,7 +59,7 @@ func parseQuantity(s string) (Quantity, *Error) {
 func search(s *Search) Value {
 	return Object{Name: "a search", Flow: true, Fields: []Field{
 		{Name: "factor", Required: true, Doc: "The factor; its levels must increase.", Value: Prose(&s.Factor)},
-		{Name: "finding", Required: true, Doc: "The finding to bound.", Value: findingValue{&s.Finding}},
+		{Name: "finding", Required: true, Doc: "The finding to bound.", Value: nameValue{&s.Finding, Kind.FindingNames}},
 		{Name: "bound", Required: true, Doc: "Upper bound of the finding, with its unit: 2 s.", Value: Parsed(&s.Bound, parseQuantity, Quantity.String, jsonschema.Schema{Type: "string", Pattern: UnitPattern.String(), Examples: []any{"2 s", "500 ms"}})},
 		{Name: "at", Doc: "Levels of other factors that restrict the search; without it, each of their combinations is searched. If every search of a study has it, cells outside all of them are not measured.",
 			Value: CellValue{To: &s.At, Name: "at"}},

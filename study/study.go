@@ -167,10 +167,5 @@ func (s *Study) Probes() []string {
 
 // Measured reports whether the study requests a measure.
 func (s *Study) Measured(measure string) bool {
-	for _, m := range s.Measures {
-		if m == measure {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.Measures, measure)
 }
