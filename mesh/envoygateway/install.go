@@ -3,6 +3,7 @@ package envoygateway
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -85,9 +86,9 @@ func (s *source) installValues() map[string]any {
 
 // merge returns values with more over them. A nil value removes a default of the chart.
 func merge(values, more map[string]any) map[string]any {
-	out := map[string]any{}
-	for name, v := range values {
-		out[name] = v
+	out := maps.Clone(values)
+	if out == nil {
+		out = map[string]any{}
 	}
 	for name, v := range more {
 		under, _ := out[name].(map[string]any)

@@ -34,9 +34,8 @@ type source struct {
 	// published chart.
 	values map[string]any
 	// program is what an image is assembled from; nil: the image is pulled.
-	program  *components.Source
-	version  string
-	versions []components.Version
+	program *components.Source
+	version string
 }
 
 // image returns the reference of the image.
@@ -83,11 +82,11 @@ func findSource(ctx context.Context, b *components.Builder, from string) (*sourc
 // findRelease pulls a release's chart.
 func findRelease(ctx context.Context, b *components.Builder, hub, name string) (*source, error) {
 	tag := "v" + strings.TrimPrefix(name, "v")
-	path, versions, err := b.PullChart(ctx, hub+"/"+chart+":"+tag, "a folder with Envoy Gateway's program and chart (--envoy-gateway DIR) needs no registry")
+	path, _, err := b.PullChart(ctx, hub+"/"+chart+":"+tag, "a folder with Envoy Gateway's program and chart (--envoy-gateway DIR) needs no registry")
 	if err != nil {
 		return nil, err
 	}
-	return &source{chart: path, version: tag, versions: versions}, nil
+	return &source{chart: path, version: tag}, nil
 }
 
 // readFolder reads a folder with Envoy Gateway's program, its chart, and optionally a file
@@ -127,7 +126,6 @@ func readFolder(dir string) (*source, error) {
 		return nil, err
 	}
 	s.program, s.version = &made, version+"-"+hex.EncodeToString(sum[:6])
-	s.versions = []components.Version{{Name: program, Version: version, Source: "folder", Digest: made.Sum, Binary: made.Sum}}
 	return s, nil
 }
 

@@ -34,7 +34,6 @@ type source struct {
 	crds     string // path of the chart
 	control  string
 	programs map[string]components.Source // of images to assemble; nil: images are pulled
-	versions []components.Version
 }
 
 // release matches the names of a release: its app version or chart version.

@@ -93,10 +93,5 @@ func readFolder(dir string) (*source, error) {
 		}
 	}
 	s.tag = release + "-" + hex.EncodeToString(all.Sum(nil)[:6])
-	for _, p := range programs {
-		if made, ok := s.programs[p.name]; ok {
-			s.versions = append(s.versions, components.Version{Name: p.name, Version: release, Source: "folder", Digest: made.Sum, Binary: made.Sum})
-		}
-	}
 	return s, nil
 }

@@ -13,6 +13,7 @@ package linkerd
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -227,13 +228,8 @@ func (*Mesh) DecorateService(s *corev1.Service, cell record.Cell) {
 	if len(opaque) > 0 {
 		set[opaqueAnnotation] = strings.Join(opaque, ",")
 	}
-	if len(set) == 0 {
-		return
-	}
-	if s.Annotations == nil {
+	if len(set) > 0 && s.Annotations == nil {
 		s.Annotations = map[string]string{}
 	}
-	for name, value := range set {
-		s.Annotations[name] = value
-	}
+	maps.Copy(s.Annotations, set)
 }

@@ -28,8 +28,8 @@ func findRelease(ctx context.Context, b *components.Builder, from, name string) 
 	if name != channel {
 		// A release's charts never change: if they are in the cache, the repository
 		// is not needed.
-		if dir, versions, ok := b.Made(chartsRecipe(b, base, name, nil)); ok {
-			return releaseOf(dir, versions), nil
+		if dir, _, ok := b.Made(chartsRecipe(b, base, name, nil)); ok {
+			return releaseOf(dir), nil
 		}
 	}
 	b.Say("linkerd", components.PhaseDownload, "the index of charts of "+base)
@@ -49,16 +49,16 @@ func findRelease(ctx context.Context, b *components.Builder, from, name string) 
 			return nil, err
 		}
 	}
-	dir, versions, err := b.Make(ctx, chartsRecipe(b, base, cmp.Or(control.AppVersion, control.Version), map[string]components.ChartEntry{
+	dir, _, err := b.Make(ctx, chartsRecipe(b, base, cmp.Or(control.AppVersion, control.Version), map[string]components.ChartEntry{
 		controlChart: control, crdsChart: crds}))
 	if err != nil {
 		return nil, err
 	}
-	return releaseOf(dir, versions), nil
+	return releaseOf(dir), nil
 }
 
-func releaseOf(dir string, versions []components.Version) *source {
-	return &source{crds: filepath.Join(dir, crdsChart+".tgz"), control: filepath.Join(dir, controlChart+".tgz"), versions: versions}
+func releaseOf(dir string) *source {
+	return &source{crds: filepath.Join(dir, crdsChart+".tgz"), control: filepath.Join(dir, controlChart+".tgz")}
 }
 
 // find returns the chart of a release, or the newest overall.
