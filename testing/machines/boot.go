@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 )
 
 // boot runs a machine until it powers off. Its console log is next to the transcript.
@@ -57,28 +56,22 @@ func (s step) passed() bool {
 }
 
 func (s step) String() string {
-	if !s.ended {
+	switch {
+	case !s.ended:
 		return fmt.Sprintf("%-18s not ended", s.name)
+	case !s.passed():
+		return fmt.Sprintf("%-18s FAILED: exit code %d after %d s", s.name, s.code, s.seconds)
 	}
 	return fmt.Sprintf("%-18s exit code %d after %d s", s.name, s.code, s.seconds)
-}
-
-// result is the result of a machine.
-type result struct {
-	machine string
-	steps   []step
 }
 
 // lastStep is the last step of the script: a machine without it in its transcript hung.
 const lastStep = "nothing left"
 
-func (r result) passed() bool {
-	for _, s := range r.steps {
-		if !s.passed() {
-			return false
-		}
-	}
-	return len(r.steps) > 0 && r.steps[len(r.steps)-1].name == lastStep
+// passed reports whether all steps of a machine did.
+func passed(steps []step) bool {
+	return len(steps) > 0 && steps[len(steps)-1].name == lastStep &&
+		!slices.ContainsFunc(steps, func(s step) bool { return !s.passed() })
 }
 
 // parse parses the marks that the guest's script writes before and after each step.
@@ -102,32 +95,4 @@ func parse(transcript string) []step {
 		s.code, s.seconds, s.ended = code, seconds, true
 	}
 	return out
-}
-
-// writeTable writes a line per machine and a column per step: its seconds, or its exit
-// code.
-func writeTable(out io.Writer, all []result) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for i, r := range all {
-		if i == 0 {
-			fmt.Fprint(w, "machine")
-			for _, s := range r.steps {
-				fmt.Fprintf(w, "\t%s", s.name)
-			}
-			fmt.Fprint(w, "\t\n")
-		}
-		fmt.Fprint(w, r.machine)
-		for _, s := range r.steps {
-			switch {
-			case !s.ended:
-				fmt.Fprint(w, "\tnot ended")
-			case !s.passed():
-				fmt.Fprintf(w, "\tfailed (%d)", s.code)
-			default:
-				fmt.Fprintf(w, "\t%d s", s.seconds)
-			}
-		}
-		fmt.Fprint(w, "\t\n")
-	}
-	return w.Flush()
 }

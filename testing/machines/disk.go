@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -58,32 +59,22 @@ func (o options) disk(ctx context.Context, m machine) (string, error) {
 	if err := m.fill(ctx, root); err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(filepath.Join(root, "root/.cache/meshtrial"), 0o700); err != nil {
-		return "", err
-	}
-	if err := command(ctx, "cp", "-a", o.cache, filepath.Join(root, "root/.cache/meshtrial/entries")); err != nil {
-		return "", err
-	}
-	if err := command(ctx, "install", "-m", "755", o.program, filepath.Join(root, "usr/local/bin/meshtrial")); err != nil {
-		return "", err
-	}
-	// The packages of this release for programs on the node: fetched from here, since there
-	// is no network inside.
-	for _, name := range []string{"resolv.conf", "hosts"} {
-		if err := command(ctx, "cp", "/etc/"+name, filepath.Join(root, "etc", name)); err != nil {
+	network := []string{filepath.Join(root, "etc/resolv.conf"), filepath.Join(root, "etc/hosts")}
+	cache := filepath.Join(root, "root/.cache/meshtrial")
+	for _, c := range [][]string{
+		{"install", "-d", "-m", "700", cache},
+		{"cp", "-a", o.cache, filepath.Join(cache, "entries")},
+		{"install", "-m", "755", o.program, filepath.Join(root, "usr/local/bin/meshtrial")},
+		// The packages of this release for programs on the node: fetched from here, since there
+		// is no network inside.
+		{"cp", "/etc/resolv.conf", "/etc/hosts", filepath.Join(root, "etc")},
+		{"chroot", root, "env", "HOME=/root", "meshtrial", "lab", "components", "build"},
+		append([]string{"rm"}, network...),
+		{"mke2fs", "-q", "-t", "ext4", "-F", "-d", root, image, "14G"},
+	} {
+		if err := command(ctx, c[0], c[1:]...); err != nil {
 			return "", err
 		}
-	}
-	if err := command(ctx, "chroot", root, "env", "HOME=/root", "meshtrial", "lab", "components", "build"); err != nil {
-		return "", err
-	}
-	for _, name := range []string{"resolv.conf", "hosts"} {
-		if err := os.Remove(filepath.Join(root, "etc", name)); err != nil {
-			return "", err
-		}
-	}
-	if err := command(ctx, "mke2fs", "-q", "-t", "ext4", "-F", "-d", root, image, "14G"); err != nil {
-		return "", err
 	}
 	return image, nil
 }
@@ -99,9 +90,7 @@ func (m machine) fill(ctx context.Context, root string) error {
 		"/opt/meshtrial/prefix":             m.prefix,
 		"/etc/hostname":                     m.name + "\n",
 	}
-	for name, text := range m.files {
-		files[name] = text
-	}
+	maps.Copy(files, m.files)
 	for name, text := range files {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -34,8 +34,8 @@ func TestParse(t *testing.T) {
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
-			if passed := (result{steps: got}).passed(); passed != c.passed {
-				t.Errorf("passed: %v", passed)
+			if passed(got) != c.passed {
+				t.Errorf("passed: %v", !c.passed)
 			}
 		})
 	}

@@ -6,8 +6,8 @@
 //
 // Each machine runs doctor, lab up, a small run of each kind and lab down in turn. Then its
 // links, mounts, rules, processes and cgroups are compared with those before. The command
-// prints a line per step and finally a table, leaves the transcripts in bin/machines, and
-// exits with 1 if a step failed. An emulated CPU is about 15 times slower than a real one: a
+// prints a line per step, leaves the transcripts in bin/machines, and exits with 1 if a step
+// failed. An emulated CPU is about 15 times slower than a real one: a
 // run that completes passes, even if none of its trials is valid.
 //
 // It needs root, mmdebstrap, qemu-system-x86_64 and mke2fs, and takes packages from the
@@ -85,16 +85,14 @@ func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error)
 		defer func() { err = errors.Join(err, os.RemoveAll(o.work)) }()
 	}
 	ok = true
-	var all []result
 	for _, m := range chosen {
-		r, err := o.try(ctx, m, out)
+		steps, err := o.try(ctx, m, out)
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", m.name, err)
 		}
-		ok = ok && r.passed()
-		all = append(all, r)
+		ok = ok && passed(steps)
 	}
-	return ok, writeTable(out, all)
+	return ok, nil
 }
 
 // choose returns the machines of these names, or all of them.
@@ -131,32 +129,32 @@ func wanted() error {
 }
 
 // try makes a machine, boots it and reads the results of its steps.
-func (o options) try(ctx context.Context, m machine, out io.Writer) (result, error) {
+func (o options) try(ctx context.Context, m machine, out io.Writer) ([]step, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
 	began := time.Now()
 	disk, err := o.disk(ctx, m)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	fmt.Fprintf(out, "%-12s disk made in %.0f s\n", m.name, time.Since(began).Seconds())
 	transcript := filepath.Join(o.out, m.name+".txt")
 	err = o.boot(ctx, m, disk, transcript)
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return result{}, err
+		return nil, err
 	}
 	if o.keep == "" {
 		if err := errors.Join(os.Remove(disk), os.RemoveAll(filepath.Join(o.work, m.name))); err != nil {
-			return result{}, err
+			return nil, err
 		}
 	}
 	text, err := os.ReadFile(transcript)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
-	r := result{machine: m.name, steps: parse(string(text))}
-	for _, s := range r.steps {
+	steps := parse(string(text))
+	for _, s := range steps {
 		fmt.Fprintf(out, "%-12s %s\n", m.name, s)
 	}
-	return r, nil
+	return steps, nil
 }
