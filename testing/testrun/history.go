@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -53,9 +52,9 @@ func (h *history) complain(err error) {
 // readTries parses the runs of a history, skipping invalid lines.
 func readTries(text []byte) []tries {
 	var out []tries
-	for scanner := bufio.NewScanner(bytes.NewReader(text)); scanner.Scan(); {
+	for line := range bytes.Lines(text) {
 		var r tries
-		if json.Unmarshal(scanner.Bytes(), &r) == nil {
+		if json.Unmarshal(line, &r) == nil {
 			out = append(out, r)
 		}
 	}

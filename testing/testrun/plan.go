@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -203,8 +201,7 @@ func verifyPlan(packages []goPackage, part share, root bool) [][]lane {
 		at, there := lanes[name]
 		if !there {
 			at = len(beside)
-			lanes[name] = at
-			beside = append(beside, lane{name: name, lab: name != ""})
+			lanes[name], beside = at, append(beside, lane{name: name, lab: name != ""})
 		}
 		now, later := apart(p.verify, undisturbed[p.name])
 		now, own := apart(now, guests[p.name])
@@ -335,8 +332,8 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
 	var out []goPackage
-	for scanner := bufio.NewScanner(bytes.NewReader(listed)); scanner.Scan(); {
-		fields := strings.Fields(scanner.Text())
+	for line := range strings.Lines(string(listed)) {
+		fields := strings.Fields(line)
 		p := goPackage{name: short(fields[0])}
 		tested := false
 		for _, file := range fields[2:] {

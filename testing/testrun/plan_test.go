@@ -1,61 +1,72 @@
 package main
 
 import (
-	"maps"
+	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Each test of "verify" runs once, and the tests named here exist: a renamed test would
-// otherwise run in the wrong place.
-func TestVerifyPlan(t *testing.T) {
+// jobsOf returns the jobs of plans.
+func jobsOf(plans ...[][]lane) (all []job) {
+	for _, plan := range plans {
+		for _, l := range slices.Concat(plan...) {
+			all = append(all, l.jobs...)
+		}
+	}
+	return all
+}
+
+// flagOf returns the value of a flag of a job; "" without it.
+func flagOf(j job, flag string) string {
+	if at := slices.Index(j.command, flag); at >= 0 {
+		return j.command[at+1]
+	}
+	return ""
+}
+
+// runs returns how often jobs run a package, or a test of it that their flag selects.
+func runs(jobs []job, pkg, flag, test string) (n int) {
+	for _, j := range jobs {
+		skip := flagOf(j, "-skip")
+		if slices.Contains(j.command, module+pkg) && (flag == "" || regexp.MustCompile(flagOf(j, flag)).MatchString(test)) &&
+			(skip == "" || !regexp.MustCompile(skip).MatchString(test)) {
+			n++
+		}
+	}
+	return n
+}
+
+// with returns the jobs that have a word in their command, without those that have another.
+func with(jobs []job, word, without string) []job {
+	return slices.DeleteFunc(slices.Clone(jobs), func(j job) bool {
+		return !slices.Contains(j.command, word) || slices.Contains(j.command, without)
+	})
+}
+
+func packagesHere(t *testing.T) []goPackage {
+	t.Helper()
 	t.Chdir("../..")
 	packages, err := listPackages(t.Context())
 	must.OK(t, err)
-	t.Run("whole", func(t *testing.T) { onceEach(t, packages, share{}) })
-	t.Run("shards", func(t *testing.T) {
-		onceEach(t, packages, share{shard: 1, shards: 4}, share{shard: 2, shards: 4}, share{shard: 3, shards: 4}, share{shard: 4, shards: 4})
-	})
+	return packages
 }
 
 // Every test of "test" runs once: those on labs in a lane, the others in parallel or alone.
 func TestTestPlan(t *testing.T) {
-	t.Chdir("../..")
-	packages, err := listPackages(t.Context())
-	must.OK(t, err)
+	packages := packagesHere(t)
 	plan, err := makePlan(modeTest, packages, share{}, true)
 	must.OK(t, err)
-	whole, runs := map[string]int{}, map[string]int{} // packages without their tests on labs; tests by package and name
-	for _, stage := range plan {
-		for _, l := range stage {
-			for _, j := range l.jobs {
-				run, skip := regexp.MustCompile(flagOf(j, "-run")), regexp.MustCompile(flagOf(j, "-skip"))
-				for _, p := range packages {
-					if !slices.Contains(j.command, module+p.name) {
-						continue
-					}
-					if flagOf(j, "-run") == "" {
-						whole[p.name]++
-					}
-					for _, test := range slices.Concat(p.integration, p.plain) {
-						if run.MatchString(test) && (flagOf(j, "-skip") == "" || !skip.MatchString(test)) {
-							runs[p.name+" "+test]++
-						}
-					}
-				}
-			}
-		}
-	}
+	jobs := jobsOf(plan)
+	whole := slices.DeleteFunc(slices.Clone(jobs), func(j job) bool { return flagOf(j, "-run") != "" })
 	for _, p := range packages {
-		if whole[p.name] != 1 {
-			t.Errorf("%s runs %d times", p.name, whole[p.name])
+		if n := runs(whole, p.name, "", ""); n != 1 {
+			t.Errorf("%s runs %d times", p.name, n)
 		}
 		for _, test := range slices.Concat(p.integration, p.plain) {
-			if n := runs[p.name+" "+test]; n != 1 {
+			if n := runs(jobs, p.name, "-run", test); n != 1 {
 				t.Errorf("%s %s runs %d times", p.name, test, n)
 			}
 		}
@@ -67,99 +78,52 @@ func TestTestPlan(t *testing.T) {
 	}
 }
 
-// flagOf returns the value of a flag of a job; "" without it.
-func flagOf(j job, flag string) string {
-	if at := slices.Index(j.command, flag); at >= 0 {
-		return j.command[at+1]
-	}
-	return ""
-}
-
-// onceEach compares parts of "verify" with everything that it must run.
-func onceEach(t *testing.T, packages []goPackage, parts ...share) {
-	runs := map[string]int{}
-	targets := map[string]int{}
-	raced, compiled, simulating := map[string]int{}, map[string]int{}, map[string]int{}
-	var stages [][]lane
-	for _, part := range parts {
-		plan, err := makePlan(modeVerify, packages, part, true)
-		must.OK(t, err)
-		stages = append(stages, plan...)
-	}
-	for _, stage := range stages {
-		for _, l := range stage {
-			for _, j := range l.jobs {
-				if at := slices.Index(j.command, "-fuzz"); at >= 0 {
-					targets[j.command[len(j.command)-1]+" "+j.command[at+1]]++
-					continue
-				}
-				if slices.Contains(j.command, "-race") {
-					into := raced
-					if slices.Contains(j.command, "-exec") {
-						into = compiled
-					}
-					for _, word := range j.command {
-						if name, ok := strings.CutPrefix(word, module); ok {
-							into[name]++
-						}
-					}
-					continue
-				}
-				at := slices.Index(j.command, "-run")
-				if at < 0 {
-					continue
-				}
-				if j.command[at+1] == simulations {
-					simulating[short(j.command[len(j.command)-1])]++
-					continue
-				}
-				names := strings.TrimSuffix(strings.TrimPrefix(j.command[at+1], "^("), ")$")
-				for name := range strings.SplitSeq(names, "|") {
-					runs[short(j.command[len(j.command)-1])+" "+name]++
-				}
+// Each test of "verify" runs once, in one of its shards, and the tests named here exist: a renamed
+// test would otherwise run in the wrong place.
+func TestVerifyPlan(t *testing.T) {
+	packages := packagesHere(t)
+	for _, shards := range []int{1, 4} {
+		var plans [][][]lane
+		for k := range shards {
+			plan, err := makePlan(modeVerify, packages, share{shard: k + 1, shards: shards}, true)
+			must.OK(t, err)
+			plans = append(plans, plan)
+		}
+		jobs := jobsOf(plans...)
+		onLabs, fuzzed, raced, compiled := with(jobs, "-tags", ""), with(jobs, "-fuzz", ""), with(jobs, "-race", "-exec"), with(jobs, "-exec", "")
+		simulating := slices.DeleteFunc(slices.Clone(jobs), func(j job) bool { return flagOf(j, "-run") != simulations })
+		once := func(what string, p goPackage, n int) {
+			if n != 1 {
+				t.Errorf("%d shards: %s of %s runs %d times", shards, what, p.name, n)
 			}
 		}
-	}
-	for _, p := range packages {
-		if p.simulates && (simulated[p.name] == 0 || simulating[p.name] != 1) {
-			t.Errorf("%s has simulations of %d runs, run %d times", p.name, simulated[p.name], simulating[p.name])
-		}
-		for _, name := range p.verify {
-			if n := runs[p.name+" "+name]; n != 1 {
-				t.Errorf("%s %s runs %d times", p.name, name, n)
+		for _, p := range packages {
+			for _, name := range p.verify {
+				once(name, p, runs(onLabs, p.name, "-run", name))
 			}
-			delete(runs, p.name+" "+name)
-		}
-		for _, table := range []map[string][]string{guests, undisturbed} {
-			for _, name := range table[p.name] {
+			for _, name := range p.fuzz {
+				once(name, p, runs(fuzzed, p.name, "-fuzz", name))
+			}
+			if p.simulates {
+				once(fmt.Sprintf("the simulation with %d runs", simulated[p.name]), p, runs(simulating, p.name, "", ""))
+			}
+			for what, of := range map[string][]job{"the race detector": raced, "compilation for it": compiled} {
+				if n := runs(of, p.name, "", ""); (n == 1) != p.concurrent || n > 1 {
+					t.Errorf("%d shards: %s of %s runs %d times", shards, what, p.name, n)
+				}
+			}
+			for _, name := range slices.Concat(guests[p.name], undisturbed[p.name]) {
 				if !slices.Contains(p.verify, name) {
 					t.Errorf("%s has no test %s", p.name, name)
 				}
 			}
 		}
 	}
-	if !maps.Equal(raced, compiled) {
-		t.Errorf("for the race detector are compiled %v, and run %v", compiled, raced)
-	}
-	for _, name := range []string{"drive/load", "lab/journal", "cli"} {
-		if raced[name] != 1 {
-			t.Errorf("the race detector runs the tests of %s %d times", name, raced[name])
-		}
-	}
-	for _, name := range []string{"stat", "analysis", "kinds/dataplane/findings", "advise/capacity/model", "advise/capacity/push"} {
-		if raced[name] != 0 {
-			t.Errorf("%s starts no goroutine, and the race detector runs its tests", name)
-		}
-	}
-	if len(runs) > 0 {
-		t.Errorf("what is no test runs: %v", runs)
-	}
-	if len(targets) == 0 {
-		t.Error("no fuzz target runs")
-	}
-	for name, n := range targets {
-		if n != 1 {
-			t.Errorf("fuzz target %s runs %d times", name, n)
+	for _, name := range []string{"drive/load", "lab/journal", "cli", "stat", "analysis", "kinds/dataplane/findings"} {
+		i := slices.IndexFunc(packages, func(p goPackage) bool { return p.name == name })
+		starts := name == "drive/load" || name == "lab/journal" || name == "cli"
+		if packages[i].concurrent != starts {
+			t.Errorf("%s starts goroutines: %v", name, !starts)
 		}
 	}
 }

@@ -1,6 +1,11 @@
 package main
 
-import "slices"
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // maxAgain is the maximum number of failed tests to rerun; with more of them,
 // the machine is not the cause.
@@ -26,19 +31,17 @@ func (t *tally) roots(most int) []result {
 // their results.
 func (t *tally) again(most int, alone func(pkg string, names []string) (*tally, error)) error {
 	names := map[string][]string{}
-	var packages []string
 	for _, r := range t.roots(most) {
-		if !slices.Contains(packages, r.pkg) {
-			packages = append(packages, r.pkg)
-		}
 		names[r.pkg] = append(names[r.pkg], r.test)
 	}
-	for _, pkg := range packages {
+	for _, pkg := range slices.Sorted(maps.Keys(names)) {
 		second, err := alone(pkg, names[pkg])
 		if err != nil {
 			return err
 		}
-		t.replace(pkg, names[pkg], second)
+		for _, name := range names[pkg] {
+			t.replace(result{pkg: pkg, test: name}, second)
+		}
 		for lab, u := range second.labs {
 			mine := t.lab(lab)
 			mine.starts, mine.upS = mine.starts+u.starts, mine.upS+u.upS
@@ -47,54 +50,32 @@ func (t *tally) again(most int, alone func(pkg string, names []string) (*tally, 
 	return nil
 }
 
-// replace replaces the results of a package's tests, with their parts, by those
-// of a second run. A test that failed there, or did not end, has failed.
-func (t *tally) replace(pkg string, names []string, second *tally) {
-	again := func(r result) bool { return r.pkg == pkg && slices.Contains(names, r.root().test) }
-	first := t.failed
-	for _, name := range names {
-		root := result{pkg: pkg, test: name}
-		of := func(r result) bool { return r.root().same(root) }
-		if !has(second.passed, root) || second.dead[pkg] {
-			t.failed = append(t.failed, result{pkg: pkg, test: name, reason: "(once more, alone)\n" + reasons(second, of)})
-			continue
-		}
-		t.failed = slices.DeleteFunc(slices.Clone(t.failed), of)
-		t.passed = slices.DeleteFunc(t.passed, of)
-		for _, r := range second.passed {
-			if of(r) {
-				t.passed = append(t.passed, r)
-			}
-		}
-		root.reason = reasons(&tally{failed: first}, of)
-		t.disturbed = append(t.disturbed, root)
+// replace replaces the results of a test, with its parts, by those of a second run. A
+// test that failed there, or did not end, has failed.
+func (t *tally) replace(root result, second *tally) {
+	of := func(r result) bool { return r.root().same(root) }
+	if !has(second.passed, root) || second.dead[root.pkg] {
+		at := slices.IndexFunc(t.failed, root.same) // it fails with its parts
+		t.failed[at].reason += "\n(once more, alone)\n" + cmp.Or(reasons(second, of), "it did not run")
+		return
 	}
-	t.failed = merged(t.failed, again)
+	root.reason = reasons(t, of)
+	t.disturbed = append(t.disturbed, root)
+	t.failed, t.passed = slices.DeleteFunc(t.failed, of), slices.DeleteFunc(t.passed, of)
+	for _, r := range second.passed {
+		if of(r) {
+			t.passed = append(t.passed, r)
+		}
+	}
 }
 
-// merged joins the reasons of results that appear twice.
-func merged(list []result, which func(result) bool) []result {
-	var out []result
-	for _, r := range list {
-		if i := slices.IndexFunc(out, r.same); i >= 0 && which(r) {
-			out[i].reason += "\n" + r.reason
-			continue
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
-// reasons returns the output of failed tests.
+// reasons returns the output of failed tests, and that of packages that died.
 func reasons(t *tally, of func(result) bool) string {
-	all := ""
+	var all []string
 	for _, r := range t.failed {
 		if of(r) || r.test == "" {
-			all += r.String() + "\n" + r.reason + "\n"
+			all = append(all, r.String()+"\n"+r.reason)
 		}
 	}
-	if all == "" {
-		all = "it did not run\n"
-	}
-	return all[:len(all)-1]
+	return strings.Join(all, "\n")
 }
