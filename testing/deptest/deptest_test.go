@@ -3,11 +3,10 @@ package deptest
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -44,27 +43,27 @@ type pkg struct {
 	GoFiles    []string
 }
 
-func list(t *testing.T) []pkg {
-	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Doc,Imports,GoFiles", module+"/...")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+// listed lists the packages once.
+var listed = sync.OnceValues(func() (pkgs []pkg, err error) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Doc,Imports,GoFiles", module+"/...").Output()
 	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
+		return nil, err
 	}
-	var pkgs []pkg
-	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
 		var p pkg
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
+		if err := dec.Decode(&p); err != nil {
+			return nil, err
 		}
 		pkgs = append(pkgs, p)
 	}
-	if len(pkgs) == 0 {
-		t.Fatal("go list found no packages")
+	return pkgs, nil
+})
+
+func list(t *testing.T) []pkg {
+	t.Helper()
+	pkgs, err := listed()
+	if err != nil || len(pkgs) == 0 {
+		t.Fatalf("go list: %d packages, %v", len(pkgs), err)
 	}
 	return pkgs
 }

@@ -17,12 +17,17 @@ import (
 // programVariable names a program that is known to be current.
 const programVariable = "MESHTRIAL_PROGRAM"
 
-// built is the program that this process has built.
-var built struct {
-	once sync.Once
-	path string
-	err  error
-}
+// built returns the program that the tests of this process use.
+var built = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv(programVariable); path != "" {
+		return path, nil
+	}
+	root, err := module.Root()
+	if err != nil {
+		return "", err
+	}
+	return build(root)
+})
 
 // Program returns the path of the meshtrial program, built by `make build` from
 // the current sources. It skips the test without root, which everything that
@@ -32,17 +37,9 @@ func Program(t *testing.T) string {
 	if os.Geteuid() != 0 {
 		t.Skip("a local lab takes root")
 	}
-	root, err := module.Root()
+	path, err := built()
 	must.OK(t, err)
-	built.once.Do(func() {
-		if built.path = os.Getenv(programVariable); built.path == "" {
-			built.path, built.err = build(root)
-		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
-	}
-	return built.path
+	return path
 }
 
 // build makes the program; tests of several packages take turns.

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	_ "github.com/meshtrial/meshtrial/mesh/meshes" // their rights
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // chartRights returns the rights that a user would give the chart: all features of a
@@ -26,9 +27,7 @@ func chartRights(t *testing.T) string {
 	t.Helper()
 	features := rights.Place(rights.Features(), rights.Places{Run: "meshtrial-check", Journal: "meshtrial-journal", Meshes: map[string]string{"istio": "istio-system"}, Named: "lab"})
 	text, err := rights.Manifests(features, rights.Subject{Kind: "ServiceAccount", Namespace: "lab", Name: "meshtrial"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -36,13 +35,9 @@ func chartRights(t *testing.T) string {
 func render(t *testing.T, values map[string]any) ([]*unstructured.Unstructured, error) {
 	t.Helper()
 	chart, err := filepath.Abs("../../charts/meshtrial")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	request, err := json.Marshal(map[string]any{"kube_version": "1.36.3", "charts": []any{map[string]any{"path": chart, "release": "nightly", "namespace": "lab", "values": values}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./charts")
 	cmd.Dir = "../../lab/components/src"
 	cmd.Stdin = bytes.NewReader(request)
@@ -73,13 +68,9 @@ func TestChart(t *testing.T) {
 	text := chartRights(t)
 	objects, err := render(t, map[string]any{"image": "registry.example/meshtrial:1", "claim": "results", "pullSecret": "pull", "rights": text,
 		"studyFile": "name: a\nquestion: \"{{ b }}?\"\n", "flags": []string{"--wait=1h", "a b"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	granted, err := lab.ParseObjects([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var job batchv1.CronJob
 	var kinds []string
 	for _, o := range objects {
@@ -88,9 +79,7 @@ func TestChart(t *testing.T) {
 		})
 		switch {
 		case at < 0 && o.GetKind() == "CronJob":
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &job); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &job))
 			kinds = append(kinds, o.GetKind())
 		case at < 0:
 			kinds = append(kinds, o.GetKind())

@@ -34,12 +34,8 @@ func action(t *testing.T) (defaults map[string]string, steps map[string]step) {
 		Runs   struct{ Steps []step }
 	}
 	data, err := os.ReadFile("../../action.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(data, &a); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, yaml.Unmarshal(data, &a))
 	defaults, steps = map[string]string{}, map[string]step{}
 	for name, input := range a.Inputs {
 		defaults[name] = input.Default
@@ -71,9 +67,7 @@ type job struct {
 func gitlab(t *testing.T, given string, all bool) job {
 	t.Helper()
 	data, err := os.ReadFile("../../templates/meshtrial.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	head, jobs, found := strings.Cut(string(data), "\n---\n")
 	if !found {
 		t.Fatal("the template has no document after its spec")
@@ -83,9 +77,7 @@ func gitlab(t *testing.T, given string, all bool) job {
 			Inputs map[string]struct{ Default string }
 		}
 	}
-	if err := yaml.Unmarshal([]byte(head), &header); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal([]byte(head), &header))
 	name := ""
 	for input, declared := range header.Spec.Inputs {
 		value := declared.Default
@@ -242,17 +234,13 @@ func TestScript(t *testing.T) {
 				dir, bin := t.TempDir(), t.TempDir()
 				write := func(path, text string) {
 					t.Helper()
-					if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, os.WriteFile(path, []byte(text), 0o755))
 				}
 				write(filepath.Join(bin, "meshtrial"), fake)
 				write(filepath.Join(bin, "sudo"), sudo)
 				write(filepath.Join(bin, "script"), script)
 				for _, run := range c.before {
-					if err := os.MkdirAll(filepath.Join(dir, "meshtrial-before", run), 0o755); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, os.MkdirAll(filepath.Join(dir, "meshtrial-before", run), 0o755))
 				}
 				cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], filepath.Join(bin, "script"))...)
 				calls, summary := filepath.Join(bin, "calls"), filepath.Join(bin, "summary")
@@ -318,9 +306,7 @@ func value(t *testing.T, expression string, defaults, inputs map[string]string, 
 	}
 	if of := events.FindStringSubmatch(expression); of != nil {
 		var list []string
-		if err := json.Unmarshal([]byte(of[1]), &list); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(of[1]), &list))
 		return strconv.FormatBool(slices.Contains(list, event))
 	}
 	t.Fatalf("the test knows no expression %q", expression)
