@@ -204,15 +204,6 @@ func TestQuickIsWhatItSays(t *testing.T) {
 	}
 }
 
-// A name sorts before its extensions.
-func TestNamesAreSorted(t *testing.T) {
-	for _, names := range [][]string{namesIn("."), ScenarioNames()} {
-		if !slices.IsSorted(names) {
-			t.Errorf("%v", names)
-		}
-	}
-}
-
 // Every study is once in the tables of its document, where users find it.
 func TestTheTablesListEveryStudy(t *testing.T) {
 	for file, want := range map[string][]string{"../../docs/method.md": namesIn("."), "../../docs/scenarios.md": ScenarioNames()} {
@@ -257,86 +248,6 @@ func TestControlStudiesReachTheirBlocks(t *testing.T) {
 		if e := p.Estimate(); s.Kind != study.ControlPlane || s.Blocks.Min < 2 || e.Min > s.Blocks.Limit {
 			t.Errorf("%s: %d blocks take %v, the limit is %v", name, s.Blocks.Min, e.Min, s.Blocks.Limit)
 		}
-	}
-}
-
-// The study of the published test has the published sizes: 13 proxies, 600 unused objects, ten
-// repetitions 2.5 s apart.
-func TestControlPlaneTuningIsWhatItSays(t *testing.T) {
-	s, p := load(t, "control-plane-tuning")
-	for _, c := range p.Cells {
-		l, err := controlplane.LevelsOf(c)
-		if err != nil || l.Connected()+l.RealPods != 13 || l.RealPods != 1 || l.Services+l.VirtualServices+l.GatewayResources != 600 || l.Endpoints != 0 ||
-			controlplane.ChangesIn(s, c) != 10 || controlplane.ChangeTime(s, c) != 25*time.Second {
-			t.Errorf("%v: %v", c, err)
-		}
-	}
-	for variant, want := range map[string]int{"none": 5, "sidecar": 2, "sidecar-debounce": 1} {
-		n := 0
-		for _, f := range s.Published {
-			if f.Cell[study.FactorVariant] == variant {
-				n++
-			}
-		}
-		if n != want {
-			t.Errorf("%d published figures of %s, want %d", n, variant, want)
-		}
-	}
-	if got := p.Matching(record.Cell{study.FactorDebounceAfter: "2.5s"}); len(got) != 1 {
-		t.Errorf("%d cells have the longer debounce", len(got))
-	}
-}
-
-// What was published about one namespace is measured there: sizes of its proxies, and a new proxy's
-// first configuration.
-func TestSidecarScopeIsWhatItSays(t *testing.T) {
-	s, p := load(t, "sidecar-scope")
-	for _, c := range p.Cells {
-		l, err := controlplane.LevelsOf(c)
-		if err != nil || l.Connected() != 50 || l.Namespaces != 10 || l.ServiceEntries != 1000 || !l.DNSCapture {
-			t.Errorf("%v: %v", c, err)
-		}
-	}
-	if controlplane.Of(s).ScopeNamespace != "test-1" || !s.Measured(controlplane.MeasureConfig) {
-		t.Errorf("the scope is %s", controlplane.Of(s).ScopeNamespace)
-	}
-	figures := map[string]float64{}
-	for _, f := range s.Published {
-		figures[f.Finding+" "+f.Cell[study.FactorVariant]] = f.Figure
-	}
-	for finding, want := range map[string]float64{"config_dump_bytes none": 880e3, "config_dump_bytes test-1-and-system": 580e3, "config_dump_bytes test-1-only": 196e3,
-		"join_time none": 1.8e6, "join_time test-1-and-system": 0.7e6, "join_bytes_cds none": 91.9e3, "join_resources_cds test-1-and-system": 10} {
-		if figures[finding] != want {
-			t.Errorf("%s: published %v, want %v", finding, figures[finding], want)
-		}
-	}
-}
-
-// Real sidecars are observed for as long as the interval of the kubelet's probes, and see all
-// Services, a tenth of them, or none.
-func TestIdleSidecarsIsWhatItSays(t *testing.T) {
-	s, p := load(t, "idle-sidecars")
-	if controlplane.Of(s).Idle != 15*time.Second || !s.Measured(controlplane.MeasureSidecars) || s.Measured(controlplane.MeasureConvergence) || controlplane.Of(s).Traffic != nil {
-		t.Errorf("idle for %v, measures %v, traffic %v", controlplane.Of(s).Idle, s.Measures, controlplane.Of(s).Traffic)
-	}
-	hosts := map[string]string{}
-	for _, c := range p.Cells {
-		l, err := controlplane.LevelsOf(c)
-		if err != nil || l.RealPods != 10 || l.Connected() != 0 || l.Services != 300 || l.Namespaces != 10 || l.Change != controlplane.ChangeEndpointsScale ||
-			controlplane.ChangesIn(s, c) != 16 || controlplane.ChangeTime(s, c) != 8*time.Second {
-			t.Errorf("%v: %v", c, err)
-		}
-		hosts[c[study.FactorVariant]] = c[controlplane.FactorSidecarHosts]
-	}
-	if hosts["own-namespace"] != "./*,istio-system/*" || hosts["istio-system-only"] != "istio-system/*" {
-		t.Errorf("the scopes are %v", hosts)
-	}
-	figures := map[string][]float64{}
-	for _, f := range s.Published {
-		figures[f.Finding] = append(figures[f.Finding], f.Figure)
-	}
-	if !slices.Equal(figures["sidecar_cpu_idle"], []float64{200}) || !slices.Equal(figures["sidecar_memory_idle"], []float64{60e6, 50e6}) {
-		t.Errorf("published: %v", figures)
 	}
 }
 
