@@ -29,12 +29,6 @@ type Levers struct {
 	Wait time.Duration
 }
 
-// Levels none and default, as factors spell them.
-const (
-	LevelNone    = study.LevelNone
-	LevelDefault = study.LevelDefault
-)
-
 // LeversOf returns the levers of a cell. It omits levers that the cell lacks, that are
 // meaningless there, or that are as installed. The caller sets Namespaces and Workload.
 func LeversOf(cell record.Cell) Levers {

@@ -1,12 +1,6 @@
 package mesh
 
-import (
-	"github.com/meshtrial/meshtrial/kinds/dataplane"
-)
-
-// InterceptionNone is the level of the factor interception at which nothing redirects
-// connections to sidecars.
-const InterceptionNone = "none"
+import "github.com/meshtrial/meshtrial/kinds/dataplane"
 
 // ownPorts is the offset between the worker's ports and those that its sidecar listens on.
 const ownPorts = 10_000
@@ -17,5 +11,5 @@ func OwnPort(worker int) int { return worker + ownPorts }
 
 // Uncaptured reports whether nothing redirects connections to a workload's sidecar.
 func (w Workload) Uncaptured() bool {
-	return w.Proxy != nil && w.Proxy.Level(dataplane.FactorInterception) == InterceptionNone
+	return w.Proxy != nil && w.Proxy.Level(dataplane.FactorInterception) == dataplane.InterceptionNone
 }

@@ -55,7 +55,7 @@ func (p Proxy) Level(factor string) string { return p.Levels[factor] }
 // Set returns the level of a factor; "" if it leaves the mesh unchanged.
 func (p Proxy) Set(factor string) string {
 	switch level := p.Levels[factor]; level {
-	case LevelNone, LevelDefault, study.NotApplicable:
+	case study.LevelNone, study.LevelDefault, study.NotApplicable:
 		return ""
 	default:
 		return level

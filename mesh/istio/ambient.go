@@ -213,19 +213,21 @@ func (f AsFound) refuseSet(name, what string) error {
 func (m *Mesh) Fits(place record.Place, running mesh.ProxyState) error {
 	says := strings.TrimPrefix(running.Version, "v")
 	runs, told := minor(says)
-	i := slices.IndexFunc(m.Revision.ambient, func(c record.Component) bool { return c.Name == ztunnelName })
+	ambient := m.found.ambient()
+	i := slices.IndexFunc(ambient, func(c record.Component) bool { return c.Name == ztunnelName })
 	if place != record.PlaceNode || !told || i < 0 {
 		return nil
 	}
-	named := m.Revision.ambient[i]
+	named := ambient[i]
 	tag := strings.TrimPrefix(named.Version, "v")
 	// A tag may contain more than the version (1.31.1-distroless), or only a minor version.
 	if _, known := minor(tag); known && !isVersion(tag, says) && !strings.HasPrefix(says, tag+".") {
 		return errs.WithHint(fmt.Errorf("istio: a ztunnel reports Istio %s, but the image of its DaemonSet is %s", running.Version, named.Source),
 			"kubectl -n %s rollout restart daemonset %s, or set the image that is running", Namespace, ztunnelName)
 	}
-	if istiod, known := minor(m.Revision.istiod); known && istiod != runs {
-		return errs.WithHint(fmt.Errorf("istio: a ztunnel reports Istio %s (its image is %s), but istiod is version %s", running.Version, named.Source, m.Revision.istiod),
+	if istiod, known := minor(m.found.version()); known && istiod != runs {
+		return errs.WithHint(fmt.Errorf("istio: a ztunnel reports Istio %s (its image is %s), but istiod is version %s",
+			running.Version, named.Source, m.found.version()),
 			upgradeHint)
 	}
 	return nil

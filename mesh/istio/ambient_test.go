@@ -235,9 +235,11 @@ func TestZtunnelFits(t *testing.T) {
 		{"1.31.1", "1.31.2", false}, {"1.31.1", "1.30.1", false}, {"1.31-e94018b3-0123", "1.31-0f", false}, {"1.31.1", "1.31.10", false},
 		{"latest", "1.31.2", true}, {"sha256:0a", "1.31.2", true}, {"1.31.1", "unknown", true}, {"1.31.1", "", true},
 	} {
-		m := &Mesh{Revision: Revision{ambient: []record.Component{{Name: agentName, Version: "1.9.9"}, {Name: ztunnelName, Version: c.named, Source: "istio/ztunnel:" + c.named}}}}
+		m := &Mesh{found: AsFound{daemonSets: map[string]*appsv1.DaemonSet{
+			agentName:   {Spec: appsv1.DaemonSetSpec{Template: podOf(agentContainer, "istio/install-cni:1.9.9")}},
+			ztunnelName: {Spec: appsv1.DaemonSetSpec{Template: podOf(proxyContainer, "istio/ztunnel"+mark(c.named))}}}}}
 		err := m.Fits(record.PlaceNode, mesh.ProxyState{Version: c.running})
-		if (err == nil) != c.fits || err != nil && (!strings.Contains(err.Error(), "istio/ztunnel:"+c.named) || !strings.Contains(errs.Hint(err), "rollout restart")) {
+		if (err == nil) != c.fits || err != nil && (!strings.Contains(err.Error(), "istio/ztunnel"+mark(c.named)) || !strings.Contains(errs.Hint(err), "rollout restart")) {
 			t.Errorf("%q runs where %q is named: %v (%s)", c.running, c.named, err, errs.Hint(err))
 		}
 		if err := m.Fits(record.PlaceSidecar, mesh.ProxyState{Version: c.running}); err != nil {
@@ -260,7 +262,7 @@ func TestZtunnelFits(t *testing.T) {
 			istiods:    []appsv1.Deployment{{Spec: appsv1.DeploymentSpec{Template: podOf(istiodContainer, "istio/pilot"+mark(c.istiod))}}},
 			daemonSets: map[string]*appsv1.DaemonSet{ztunnelName: {Spec: appsv1.DaemonSetSpec{Template: podOf(proxyContainer, "istio/ztunnel"+mark(c.named))}}},
 		}
-		err := (&Mesh{Revision: found.Revision()}).Fits(record.PlaceNode, mesh.ProxyState{Version: c.running})
+		err := (&Mesh{found: found}).Fits(record.PlaceNode, mesh.ProxyState{Version: c.running})
 		if (err == nil) != c.fits || err != nil && (!strings.Contains(err.Error(), "Istio "+c.running) || !strings.Contains(err.Error(), "istiod is version "+c.istiod)) {
 			t.Errorf("%q runs by the image %q, beside istiod %q: %v", c.running, c.named, c.istiod, err)
 		}
@@ -361,7 +363,7 @@ func TestRefuseAmbient(t *testing.T) {
 		if got := f.ambient(); (err != nil) != (name == "broken") || reflect.DeepEqual(got, want) != (name == "seen") || f.agentHidden != (name == "hidden") {
 			t.Errorf("%s in kube-system: %+v, hidden %v, %v", name, got, f.agentHidden, err)
 		}
-		of := (&Mesh{Revision: f.Revision()}).Proxies(record.PlaceNode)
+		of := (&Mesh{found: f}).Proxies(record.PlaceNode)
 		if in := map[bool]string{true: "kube-system", false: Namespace}[name == "seen"]; of.Namespace != Namespace || of.Agents.Namespace != in {
 			t.Errorf("%s in kube-system: ztunnel is looked for in %s, the agent in %s", name, of.Namespace, of.Agents.Namespace)
 		}

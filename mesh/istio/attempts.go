@@ -77,9 +77,11 @@ func envoyFilter(w mesh.Workload, patches ...map[string]any) *unstructured.Unstr
 	for i, p := range patches {
 		list[i] = p
 	}
-	o := object("networking.istio.io/v1alpha3", "EnvoyFilter", w, map[string]any{"configPatches": list})
-	spec := o.Object["spec"].(map[string]any) // set by object
-	delete(spec, "selector")
-	spec["workloadSelector"] = map[string]any{"labels": map[string]any{mesh.AppLabel: w.Name}}
-	return o
+	return named("networking.istio.io/v1alpha3", "EnvoyFilter", w.Namespace, w.Name, map[string]any{
+		"workloadSelector": podsOf(w), "configPatches": list})
+}
+
+// podsOf returns a selector of a workload's pods, for kinds that call it workloadSelector.
+func podsOf(w mesh.Workload) map[string]any {
+	return map[string]any{"labels": map[string]any{mesh.AppLabel: w.Name}}
 }

@@ -44,7 +44,8 @@ var calloutStats = []string{
 
 // newCallout returns a filter of the proxy in front of a workload that asks the sink.
 func newCallout(w mesh.Workload, filter string) callout {
-	return callout{filter: filter, host: sinkHost(w), cluster: ourResources + filter + "." + w.Name, timeout: calloutTimeout}
+	return callout{filter: filter, host: hostIn(w.Namespace, mesh.SinkName),
+		cluster: ourResources + filter + "." + w.Name, timeout: calloutTimeout}
 }
 
 // askedBy returns the filter that the factor callout sets.
@@ -135,11 +136,6 @@ func waypointChain(host string, port int) string {
 	return fmt.Sprintf("inbound-vip|%d|http|%s", port, host)
 }
 
-// hostIn returns the host of a Service.
-func hostIn(namespace, service string) string {
-	return service + "." + namespace + ".svc.cluster.local"
-}
-
 // waypointFilters checks that the waypoint has exactly the filters that the cell names for requests
 // to the server's Service, and that they counted the requests.
 func waypointFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
@@ -156,33 +152,14 @@ func waypointFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 		return []record.Check{{Name: name, Detail: err.Error()}}
 	}
 	chain := waypointChain(cmp.Or(e.Endpoint.Host, hostIn(e.Endpoint.Namespace, e.Endpoint.Service)), e.Endpoint.Port)
-	var got, known, refused []string
-	found := false
-	for _, c := range d.Configs {
-		for _, l := range c.Listeners {
-			if l.Error != nil && l.Error.Details != "" {
-				refused = append(refused, l.Error.Details)
-			}
-			if len(l.Active.Listener) == 0 {
-				continue
-			}
-			in, err := l.inbound()
-			if err != nil {
-				return []record.Check{{Name: name, Detail: err.Error()}}
-			}
-			for _, one := range in.Chains {
-				if one.Name != chain {
-					continue
-				}
-				found = true
-				for _, f := range one.Filters {
-					for _, h := range f.Config.Filters {
-						if kind, ok := strings.CutPrefix(h.Name, ourFilters); ok {
-							got = append(got, kind)
-						}
-					}
-				}
-			}
+	filters, chains, err := d.filters("", func(c chainIn) bool { return c.Name == chain })
+	if err != nil {
+		return []record.Check{{Name: name, Detail: err.Error()}}
+	}
+	var got, known []string
+	for _, f := range filters {
+		if kind, ok := strings.CutPrefix(f.Name, ourFilters); ok {
+			got = append(got, kind)
 		}
 	}
 	for _, part := range want {
@@ -191,13 +168,14 @@ func waypointFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 	slices.Sort(got)
 	slices.Sort(known)
 	detail := fmt.Sprintf("additional filters in the waypoint: %s; the cell sets %s", orNone(strings.Join(got, ", ")), orNone(strings.Join(known, ", ")))
-	if !found {
+	if chains == 0 {
 		detail = "the waypoint has no chain " + chain
 	}
+	refused := d.refused()
 	if len(refused) > 0 {
 		detail += "; the waypoint refused configuration: " + strings.Join(refused, "; ")
 	}
-	checks := []record.Check{{Name: name, OK: found && slices.Equal(got, known) && len(refused) == 0, Detail: detail}}
+	checks := []record.Check{{Name: name, OK: chains > 0 && slices.Equal(got, known) && len(refused) == 0, Detail: detail}}
 	for _, part := range want {
 		checks = append(checks, answeredCheck("waypoint-", part.Kind, e, p))
 	}
@@ -237,30 +215,15 @@ func (*Mesh) CheckCallout(config []byte, port int, w mesh.Workload) []record.Che
 	if err != nil {
 		return []record.Check{{Name: name, Detail: err.Error()}}
 	}
-	var found map[string]any
-	for _, c := range d.Configs {
-		for _, l := range c.Listeners {
-			if l.Name != inboundListener || len(l.Active.Listener) == 0 {
-				continue
-			}
-			in, err := l.inbound()
-			if err != nil {
-				return []record.Check{{Name: name, Detail: err.Error()}}
-			}
-			for _, chain := range in.Chains {
-				for _, f := range chain.Filters {
-					for _, h := range f.Config.Filters {
-						if chain.Match.Port == port && h.Name == ourFilters+want.filter {
-							found = h.Config
-						}
-					}
-				}
-			}
-		}
+	filters, _, err := d.filters(inboundListener, func(c chainIn) bool { return c.Match.Port == port })
+	if err != nil {
+		return []record.Check{{Name: name, Detail: err.Error()}}
 	}
-	if found == nil {
+	i := slices.IndexFunc(filters, func(f filterIn) bool { return f.Name == ourFilters+want.filter })
+	if i < 0 {
 		return []record.Check{{Name: name, Detail: fmt.Sprintf("the service's proxy has no filter %s for port %d", want.filter, port)}}
 	}
+	found := filters[i].Config
 	mode, timeout := failureMode(found), waits(found)
 	wanted := study.FailClosed
 	if want.failOpen {

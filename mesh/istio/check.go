@@ -19,10 +19,8 @@ import (
 // factor telemetry are available, what sidecars report by default, and which
 // namespaces are watched.
 type meshConfig struct {
-	ExtensionProviders []struct {
-		Name string `json:"name"`
-	} `json:"extensionProviders"`
-	DefaultProviders struct {
+	ExtensionProviders []provider `json:"extensionProviders"`
+	DefaultProviders   struct {
 		Metrics []string `json:"metrics"`
 		Tracing []string `json:"tracing"`
 	} `json:"defaultProviders"`
@@ -35,6 +33,14 @@ type meshConfig struct {
 	OutboundTrafficPolicy          struct {
 		Mode string `json:"mode"`
 	} `json:"outboundTrafficPolicy"`
+}
+
+type provider struct {
+	Name string `json:"name"`
+}
+
+func (c meshConfig) hasProvider(name string) bool {
+	return slices.Contains(c.ExtensionProviders, provider{name})
 }
 
 // rootNamespace returns the namespace whose objects apply to the whole mesh.
@@ -71,13 +77,15 @@ func (m *Mesh) check(ctx context.Context, client kubernetes.Interface, proxies [
 	if err != nil {
 		return nil, err
 	}
-	m.metricsProvider, m.traces = m.Revision.metrics, m.Revision.traces || found.config.reportsSpans()
+	m.metricsProvider, m.traces = m.found.reported()
+	m.traces = m.traces || found.config.reportsSpans()
 	if of := found.config.DefaultProviders.Metrics; len(of) > 0 && m.metricsProvider == "" {
 		m.metricsProvider = of[0]
 	}
 	m.upstream = found.isUpstream()
-	components := append(found.Components(), m.Revision.ambient...)
-	if on := m.Revision.gatewayAPI; on != "" {
+	components := append(found.Components(), m.found.ambient()...)
+	if len(m.found.gatewayAPI) > 0 || m.found.noGatewayAPI { // istiod watches it even without any of its objects
+		on := map[bool]string{true: "off", false: "on"}[m.found.noGatewayAPI]
 		components = append(components, record.Component{Name: record.GatewayAPI, Version: on, Source: record.SourceOfCluster})
 	}
 	return components, found.refuseProxies(proxies)

@@ -45,7 +45,7 @@ type ControlPlane struct {
 	kube     kubernetes.Interface
 	sidecars dynamic.NamespaceableResourceInterface
 	leases   dynamic.NamespaceableResourceInterface
-	changes  Changes // nil: read-only
+	changes  *journal.Journal // nil: read-only
 	dialer   *lab.Dialer
 	// name is that of istiod's Deployment, config that of the ConfigMap with its
 	// MeshConfig, and revision that of its label.
@@ -60,7 +60,8 @@ var _ mesh.ControlPlane = (*ControlPlane)(nil)
 
 // NewControlPlane returns the istiod of a revision or a revision tag, or the only one
 // for "". Without changes no levers can be set.
-func NewControlPlane(ctx context.Context, config *rest.Config, revision string, changes Changes) (*ControlPlane, error) {
+func NewControlPlane(ctx context.Context, config *rest.Config, revision string, changes *journal.Journal) (
+	*ControlPlane, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, -1 // no client-side rate limit
 	kube, err := kubernetes.NewForConfig(config)
@@ -81,9 +82,6 @@ func NewControlPlane(ctx context.Context, config *rest.Config, revision string, 
 
 // Control returns istiod; see [NewControlPlane].
 func (*Mesh) Control(ctx context.Context, config *rest.Config, revision string, j *journal.Journal) (mesh.Tested, error) {
-	if j == nil {
-		return NewControlPlane(ctx, config, revision, nil)
-	}
 	return NewControlPlane(ctx, config, revision, j)
 }
 
@@ -104,34 +102,34 @@ func (c *ControlPlane) Close() error { return c.dialer.Close() }
 
 // Pods lists istiod's ready replicas.
 func (c *ControlPlane) Pods(ctx context.Context) ([]mesh.ControlPod, error) {
-	pods, err := c.pods(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []mesh.ControlPod
-	for i := range pods {
-		if lab.PodReady(&pods[i]) {
-			out = append(out, controlPod(&pods[i]))
-		}
-	}
-	return out, nil
+	return c.podsWith(ctx, lab.PodReady)
 }
 
 // Started lists istiod's replicas whose container is running.
 func (c *ControlPlane) Started(ctx context.Context) ([]mesh.ControlPod, error) {
+	return c.podsWith(ctx, func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
+			return status.Name == istiodContainer && status.State.Running != nil
+		})
+	})
+}
+
+func (c *ControlPlane) podsWith(ctx context.Context, property func(*corev1.Pod) bool) ([]mesh.ControlPod, error) {
 	pods, err := c.pods(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []mesh.ControlPod
+	return controlPods(pods, property), nil
+}
+
+// controlPods returns the pods with a property.
+func controlPods(pods []corev1.Pod, property func(*corev1.Pod) bool) (out []mesh.ControlPod) {
 	for i := range pods {
-		for _, status := range pods[i].Status.ContainerStatuses {
-			if status.Name == istiodContainer && status.State.Running != nil {
-				out = append(out, controlPod(&pods[i]))
-			}
+		if property(&pods[i]) {
+			out = append(out, controlPod(&pods[i]))
 		}
 	}
-	return out, nil
+	return out
 }
 
 // pods lists all of the Deployment's pods by name, including terminating ones.

@@ -29,19 +29,6 @@ import (
 // leverLabel marks the objects that implement our levers.
 const leverLabel = "meshtrial.dev/lever"
 
-// Changes records a study's changes to istiod: each is recorded before it is made, and
-// a later process can revert it.
-type Changes interface {
-	Change(ctx context.Context, o journal.Object, why string, edit journal.Edit, texts ...[]fields.Step) ([]fields.Field, error)
-	Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error)
-	// Original returns an object without the changes made so far.
-	Original(ctx context.Context, o journal.Object) (*unstructured.Unstructured, error)
-	Restore(ctx context.Context, which func(*journal.Entry) bool) ([]journal.Outcome, error)
-	Run() string
-}
-
-var _ Changes = (*journal.Journal)(nil)
-
 // why is the reason that the journal states for changes to istiod.
 const why = "levers of istiod"
 
@@ -60,7 +47,7 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	if c.changes == nil {
 		return done, errors.New("istio: istiod was opened read-only: levers could not be reverted")
 	}
-	sidecars, err := c.desiredSidecars(l)
+	sidecars, err := desiredSidecars(l, c.revision)
 	if err != nil {
 		return done, err
 	}
@@ -266,19 +253,6 @@ func (c *ControlPlane) rolledOut(ctx context.Context) error {
 		}
 	}
 	return errs.WithHint(err, "kubectl -n %s describe pods -l %s", Namespace, istiodLabel)
-}
-
-// desiredSidecars returns the Sidecars of the levers, which other revisions ignore.
-func (c *ControlPlane) desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
-	out, err := desiredSidecars(l)
-	for _, s := range out {
-		if c.revision != "" && c.revision != defaultRevision {
-			labels := s.GetLabels()
-			labels[revisionLabel] = c.revision
-			s.SetLabels(labels)
-		}
-	}
-	return out, err
 }
 
 // applySidecars makes our Sidecars match the wanted ones.

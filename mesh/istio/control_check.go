@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -26,8 +27,13 @@ const maxAskedProxies = 8
 type state struct {
 	pods     []corev1.Pod // all of them, including terminating ones
 	replicas []replica
-	sidecars map[string]activeSidecar // by proxy ID
-	scopeErr map[string]error         // why a proxy's scope is unavailable
+	scopes   map[string]proxyScope // by proxy ID
+}
+
+// proxyScope is a proxy's scope, or why it is unavailable.
+type proxyScope struct {
+	activeSidecar
+	err error
 }
 
 // replica is a running istiod.
@@ -35,9 +41,9 @@ type replica struct {
 	pod     string
 	env     map[string]string
 	mesh    map[string]any
-	cache   string             // size of its XDS cache, as printed
-	metrics map[string]float64 // [processMetrics]
-	err     error              // why part of it could not be read
+	cache   string // size of its XDS cache, as printed
+	metrics []observe.Metric
+	err     error // why part of it could not be read
 }
 
 // Check verifies the levers.
@@ -51,17 +57,12 @@ func (c *ControlPlane) Check(ctx context.Context, l mesh.Levers, e mesh.ControlE
 
 // look collects what running istiods report.
 func (c *ControlPlane) look(ctx context.Context, e mesh.ControlEvidence) (state, error) {
-	s := state{sidecars: map[string]activeSidecar{}, scopeErr: map[string]error{}}
+	s := state{scopes: map[string]proxyScope{}}
 	var err error
 	if s.pods, err = c.pods(ctx); err != nil {
 		return s, err
 	}
-	var ready []mesh.ControlPod
-	for i := range s.pods {
-		if lab.PodReady(&s.pods[i]) {
-			ready = append(ready, controlPod(&s.pods[i]))
-		}
-	}
+	ready := controlPods(s.pods, lab.PodReady)
 	for _, pod := range ready {
 		r := replica{pod: pod.Name}
 		r.env, r.err = c.environmentOf(ctx, pod)
@@ -74,17 +75,12 @@ func (c *ControlPlane) look(ctx context.Context, e mesh.ControlEvidence) (state,
 			r.cache = sizes["total"]
 		}
 		if r.err == nil {
-			r.metrics, r.err = c.processMetrics(ctx, pod)
+			r.metrics, r.err = c.metrics(ctx, pod.Name)
 		}
 		s.replicas = append(s.replicas, r)
 	}
-	for i, proxy := range e.Proxies {
-		if i == maxAskedProxies {
-			break
-		}
-		if s.sidecars[proxy.ID], err = c.sidecarOf(ctx, ready, proxy.ID); err != nil {
-			s.scopeErr[proxy.ID] = err
-		}
+	for _, proxy := range e.Proxies[:min(len(e.Proxies), maxAskedProxies)] {
+		s.scopes[proxy.ID] = c.scopeOf(ctx, ready, proxy.ID)
 	}
 	return s, nil
 }
@@ -196,11 +192,11 @@ func runtimeDiffers(r replica, name corev1.ResourceName, limit *resource.Quantit
 	}
 	switch name {
 	case corev1.ResourceCPU: // the chart sets GOMAXPROCS to the limit, rounded up
-		if procs := r.metrics[metricGoMaxProcs]; procs > math.Ceil(limit.AsApproximateFloat64()) {
+		if procs, _ := observe.Sum(r.metrics, metricGoMaxProcs, nil); procs > math.Ceil(limit.AsApproximateFloat64()) {
 			return []string{fmt.Sprintf("%s runs Go code on %.0f processors at once", r.pod, procs)}
 		}
 	case corev1.ResourceMemory: // istiod gives Go nine tenths of its cgroup's limit
-		if goal := r.metrics[metricGoMemLimit]; goal > limit.AsApproximateFloat64() {
+		if goal, _ := observe.Sum(r.metrics, metricGoMemLimit, nil); goal > limit.AsApproximateFloat64() {
 			return []string{fmt.Sprintf("%s's Go memory limit is %.0f bytes", r.pod, goal)}
 		}
 	}

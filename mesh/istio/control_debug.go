@@ -29,26 +29,31 @@ const debugTimeout = 30 * time.Second
 func (c *ControlPlane) ask(ctx context.Context, pod mesh.ControlPod, port int, path string, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, debugTimeout)
 	defer cancel()
+	client := c.dialer.Client(pod.Namespace, pod.Name, port)
+	defer client.CloseIdleConnections()
+	if err := fetch(ctx, client, path, out); err != nil {
+		return fmt.Errorf("pod %s port %d%s: %w", pod.Name, port, path, err)
+	}
+	return nil
+}
+
+// fetch reads a JSON response of an istiod into out.
+func fetch(ctx context.Context, client *http.Client, path string, out any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://istiod"+path, nil)
 	if err != nil {
 		return err
 	}
-	client := c.dialer.Client(pod.Namespace, pod.Name, port)
-	defer client.CloseIdleConnections()
 	answer, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("pod %s port %d%s: %w", pod.Name, port, path, err)
+		return err
 	}
 	defer answer.Body.Close()
 	body := io.LimitReader(answer.Body, maxDebugAnswer)
 	if answer.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(body, 200))
-		return fmt.Errorf("pod %s port %d%s: %s: %s", pod.Name, port, path, answer.Status, strings.TrimSpace(string(text)))
+		return fmt.Errorf("%s: %s", answer.Status, strings.TrimSpace(string(text)))
 	}
-	if err := json.NewDecoder(body).Decode(out); err != nil {
-		return fmt.Errorf("pod %s port %d%s: %w", pod.Name, port, path, err)
-	}
-	return nil
+	return json.NewDecoder(body).Decode(out)
 }
 
 // environmentOf returns the environment of the running istiod, as shown by its
@@ -89,21 +94,20 @@ type activeSidecar struct {
 // noSidecar is istiod's name for the scope of a proxy that no Sidecar selects.
 const noSidecar = "default-sidecar"
 
-// sidecarOf queries the replicas, one of which serves the proxy.
-func (c *ControlPlane) sidecarOf(ctx context.Context, pods []mesh.ControlPod, id string) (activeSidecar, error) {
-	var out activeSidecar
-	var err error
+// scopeOf queries the replicas, one of which serves the proxy.
+func (c *ControlPlane) scopeOf(ctx context.Context, pods []mesh.ControlPod, id string) (out proxyScope) {
 	// istiod's ID of the proxy is the third part of the node ID.
 	if parts := strings.Split(id, "~"); len(parts) == 4 {
 		id = parts[2]
 	}
 	for _, pod := range pods {
-		out = activeSidecar{}
-		if err = c.ask(ctx, pod, monitoringPort, "/debug/sidecarz?proxyID="+url.QueryEscape(id), &out); err == nil {
-			return out, nil
+		out = proxyScope{}
+		path := "/debug/sidecarz?proxyID=" + url.QueryEscape(id)
+		if out.err = c.ask(ctx, pod, monitoringPort, path, &out.activeSidecar); out.err == nil {
+			break
 		}
 	}
-	return out, err
+	return out
 }
 
 // outboundMode reads an OutboundTrafficPolicy from JSON, which omits its zero

@@ -3,6 +3,7 @@ package istio
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -25,7 +27,7 @@ func environment(l mesh.Levers) (map[string]*string, error) {
 	if err := l.Refuse(); err != nil {
 		return nil, err
 	}
-	out := asked(l, func(lever study.Lever) string { return lever.Env }, mesh.LevelDefault)
+	out := asked(l, func(lever study.Lever) string { return lever.Env }, study.LevelDefault)
 	more, err := l.EnvVars()
 	if err != nil {
 		return nil, err
@@ -152,54 +154,60 @@ func setEnvironment(container *corev1.Container, vars map[string]*string) {
 	}
 }
 
-// desiredMeshConfig returns the original MeshConfig with the named levers applied, or the
-// identical text if there are none. See istio.io/api/mesh/v1alpha1 MeshConfig and
-// ProxyConfig.
+// desiredMeshConfig returns a MeshConfig with the named levers applied, or the identical text
+// if they change nothing.
 func desiredMeshConfig(original string, l mesh.Levers) (string, error) {
-	config, err := parseMeshConfig(original)
-	if err != nil {
-		return "", err
+	was, is, err := withLevers(original, l)
+	if err != nil || reflect.DeepEqual(was, is) {
+		return original, err
 	}
-	if err := l.Refuse(); err != nil {
-		return "", err
-	}
-	touched := false
-	if l.Named(controlplane.FactorDiscoverySelectors) {
-		touched = true
-		delete(config, "discoverySelectors")
-		if selectors := discoverySelectors(l.Level(controlplane.FactorDiscoverySelectors)); selectors != nil {
-			config["discoverySelectors"] = selectors
-		}
-	}
-	if mode := meshPolicy(l); mode != "" {
-		touched = true
-		policy := copied(config["outboundTrafficPolicy"])
-		policy["mode"] = mode
-		config["outboundTrafficPolicy"] = policy
-	}
-	if l.Named(controlplane.FactorExportTo) {
-		touched = true
-		for _, field := range exportFields {
-			config[field] = []any{l.Level(controlplane.FactorExportTo)}
-		}
-	}
-	proxy := copied(config["defaultConfig"])
-	metadata := copied(proxy["proxyMetadata"])
-	for _, f := range controlplane.Levers() {
-		if f.Lever.ProxyMetadata != "" && l.Named(f.Name) {
-			touched = true
-			metadata[f.Lever.ProxyMetadata] = l.Level(f.Name)
-			proxy["proxyMetadata"], config["defaultConfig"] = metadata, proxy
-		}
-	}
-	if !touched {
-		return original, nil
-	}
-	text, err := yaml.Marshal(config)
+	text, err := yaml.Marshal(is)
 	if err != nil {
 		return "", fmt.Errorf("istio: mesh configuration: %w", err)
 	}
 	return string(text), nil
+}
+
+// withLevers returns a MeshConfig as it is, and with the named levers applied. See
+// istio.io/api/mesh/v1alpha1 MeshConfig and ProxyConfig.
+func withLevers(text string, l mesh.Levers) (was, is map[string]any, err error) {
+	if was, err = parseMeshConfig(text); err != nil {
+		return nil, nil, err
+	}
+	if err := l.Refuse(); err != nil {
+		return nil, nil, err
+	}
+	is = runtime.DeepCopyJSON(was)
+	if l.Named(controlplane.FactorDiscoverySelectors) {
+		delete(is, "discoverySelectors")
+		if selectors := discoverySelectors(l.Level(controlplane.FactorDiscoverySelectors)); selectors != nil {
+			is["discoverySelectors"] = selectors
+		}
+	}
+	if mode := meshPolicy(l); mode != "" {
+		sectionOf(is, "outboundTrafficPolicy")["mode"] = mode
+	}
+	if l.Named(controlplane.FactorExportTo) {
+		for _, field := range exportFields {
+			is[field] = []any{l.Level(controlplane.FactorExportTo)}
+		}
+	}
+	for _, f := range controlplane.Levers() {
+		if f.Lever.ProxyMetadata != "" && l.Named(f.Name) {
+			sectionOf(sectionOf(is, "defaultConfig"), "proxyMetadata")[f.Lever.ProxyMetadata] = l.Level(f.Name)
+		}
+	}
+	return was, is, nil
+}
+
+// sectionOf returns a part of a configuration, which it adds if there is none.
+func sectionOf(config map[string]any, key string) map[string]any {
+	of, ok := config[key].(map[string]any)
+	if !ok {
+		of = map[string]any{}
+		config[key] = of
+	}
+	return of
 }
 
 // meshPolicy returns the outbound policy that the mesh configuration needs; "" leaves it
@@ -214,15 +222,6 @@ func meshPolicy(l mesh.Levers) string {
 // sidecarsOfOurs reports whether the levers require Sidecars.
 func sidecarsOfOurs(l mesh.Levers) bool {
 	return l.Named(controlplane.FactorSidecarScope) && l.Level(controlplane.FactorSidecarScope) != controlplane.SidecarScopeNone
-}
-
-// copied returns a copy of a part of a configuration; empty if there is none.
-func copied(part any) map[string]any {
-	out := map[string]any{}
-	if of, ok := part.(map[string]any); ok {
-		maps.Copy(out, of)
-	}
-	return out
 }
 
 // exportFields lists the exportTo defaults by kind.
@@ -242,7 +241,7 @@ func parseMeshConfig(text string) (map[string]any, error) {
 // discoverySelectors converts key=value to matchLabels and key!=value to a matchExpression
 // NotIn; nil for none.
 func discoverySelectors(level string) []any {
-	if level == mesh.LevelNone {
+	if level == study.LevelNone {
 		return nil
 	}
 	key, value, _ := strings.Cut(level, "=")
@@ -256,10 +255,10 @@ func discoverySelectors(level string) []any {
 // sidecarName is the name of our Sidecars, including the mesh-wide one.
 const sidecarName = "default"
 
-// desiredSidecars returns the Sidecar resources of a scope; none if it is not named. See
-// istio.io/api/networking/v1 Sidecar: without a selector it applies mesh-wide in the root
-// namespace, and to its own namespace elsewhere.
-func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
+// desiredSidecars returns the Sidecar resources of a scope for a revision, which others
+// ignore; none if it is not named. See istio.io/api/networking/v1 Sidecar: without a
+// selector it applies mesh-wide in the root namespace, and to its own namespace elsewhere.
+func desiredSidecars(l mesh.Levers, revision string) ([]*unstructured.Unstructured, error) {
 	if err := l.Refuse(); err != nil {
 		return nil, err
 	}
@@ -295,11 +294,14 @@ func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
 			}
 			spec["workloadSelector"] = map[string]any{"labels": labels}
 		}
+		labels := map[string]any{leverLabel: "sidecar"}
+		if revision != "" && revision != defaultRevision {
+			labels[revisionLabel] = revision
+		}
 		out = append(out, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "networking.istio.io/v1", "kind": "Sidecar",
-			"metadata": map[string]any{"name": sidecarName, "namespace": namespace,
-				"labels": map[string]any{leverLabel: "sidecar"}},
-			"spec": spec,
+			"metadata": map[string]any{"name": sidecarName, "namespace": namespace, "labels": labels},
+			"spec":     spec,
 		}})
 	}
 	return out, nil

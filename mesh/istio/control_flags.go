@@ -18,7 +18,7 @@ import (
 // value, or nil for a flag that must be absent, so that istiod's own default
 // applies.
 func flags(l mesh.Levers) map[string]*string {
-	return asked(l, func(lever study.Lever) string { return lever.Flag }, mesh.LevelNone)
+	return asked(l, func(lever study.Lever) string { return lever.Flag }, study.LevelNone)
 }
 
 // setFlags applies the flags to a container's command line. It leaves a command line

@@ -107,7 +107,7 @@ func found(s state, wide *unstructured.Unstructured, l mesh.Levers) record.Cell 
 		case f.Lever.Flag != "":
 			value, set := flagIn(container.Args, f.Lever.Flag)
 			if !set {
-				value = mesh.LevelNone
+				value = study.LevelNone
 			}
 			add(f.Name, value)
 		}
@@ -151,7 +151,7 @@ func amount(of corev1.ResourceList, name corev1.ResourceName) string {
 	if q, ok := of[name]; ok {
 		return q.String()
 	}
-	return mesh.LevelNone
+	return study.LevelNone
 }
 
 // features returns the variables of istiod's environment that control its features
@@ -180,7 +180,7 @@ func features(env []corev1.EnvVar) string {
 func selected(active map[string]any) string {
 	selectors, _ := active["discoverySelectors"].([]any)
 	if len(selectors) == 0 {
-		return mesh.LevelNone
+		return study.LevelNone
 	}
 	text, err := json.Marshal(selectors)
 	if err != nil {

@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // applyMeshConfig writes the ConfigMap if it differs. awaited has the levels that
@@ -28,7 +29,7 @@ func (c *ControlPlane) applyMeshConfig(ctx context.Context, l mesh.Levers) (awai
 		if err != nil {
 			return nil, err
 		}
-		want, err := meshConfigWith(text, l)
+		want, err := desiredMeshConfig(text, l)
 		if err != nil {
 			return nil, err
 		}
@@ -59,32 +60,6 @@ func movedLevels(from, to string) (record.Cell, error) {
 	return is, nil
 }
 
-// meshConfigWith returns a MeshConfig's text with the levers applied, or the
-// identical text if they change nothing.
-func meshConfigWith(text string, l mesh.Levers) (string, error) {
-	want, err := desiredMeshConfig(text, l)
-	if err != nil {
-		return "", err
-	}
-	if other, err := differs(text, want); err != nil || !other {
-		return text, err
-	}
-	return want, nil
-}
-
-// differs compares two MeshConfigs semantically.
-func differs(a, b string) (bool, error) {
-	x, err := parseMeshConfig(a)
-	if err != nil {
-		return false, err
-	}
-	y, err := parseMeshConfig(b)
-	if err != nil {
-		return false, err
-	}
-	return !reflect.DeepEqual(x, y), nil
-}
-
 // configLevels returns the levels of all MeshConfig levers, from its text or from a
 // running istiod. Their spelling is comparable between the two, but not with factors.
 func configLevels(config map[string]any) record.Cell {
@@ -95,7 +70,7 @@ func configLevels(config map[string]any) record.Cell {
 		if f.Lever.ProxyMetadata == "" {
 			continue
 		}
-		out[f.Name] = mesh.LevelDefault
+		out[f.Name] = study.LevelDefault
 		if value, set := metadata[f.Lever.ProxyMetadata]; set {
 			out[f.Name] = fmt.Sprint(value)
 		}
@@ -106,21 +81,19 @@ func configLevels(config map[string]any) record.Cell {
 // meshConfigInForce waits until every replica shows these levels of the MeshConfig's
 // levers, whether named by the cell or reverted to the installed ones.
 func (c *ControlPlane) meshConfigInForce(ctx context.Context, levels record.Cell) error {
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
 	for {
 		wrong, err := c.meshDiffers(ctx, levels)
 		if err == nil && wrong == "" {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			if err != nil {
-				wrong = err.Error()
-			}
-			return fmt.Errorf("istio: wait until istiod uses its mesh configuration: %w (last seen: %s)", context.Cause(ctx), wrong)
-		case <-ticker.C:
+		if wake.Pause(ctx, 100*time.Millisecond) == nil {
+			continue
 		}
+		if err != nil {
+			wrong = err.Error()
+		}
+		return fmt.Errorf("istio: wait until istiod uses its mesh configuration: %w (last seen: %s)",
+			context.Cause(ctx), wrong)
 	}
 }
 

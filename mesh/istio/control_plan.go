@@ -16,7 +16,14 @@ import (
 // Plan implements [mesh.ControlPlane]. It uses the same functions as Apply to
 // determine what Apply would change.
 func (c *ControlPlane) Plan(ctx context.Context, all []mesh.Levers) ([]journal.Planned, error) {
-	deployment, err := c.planDeployment(ctx, all)
+	d, err := c.deployment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	deployment := c.object("apps/v1", "Deployment", c.name)
+	out, err := planSpec(deployment, &d.Spec, all, editSpec, func(l mesh.Levers) []string {
+		return wideDeployment(&d.Spec, l)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -24,13 +31,23 @@ func (c *ControlPlane) Plan(ctx context.Context, all []mesh.Levers) ([]journal.P
 	if err != nil {
 		return nil, err
 	}
-	scalers, err := c.planScalers(ctx, all)
+	out = append(out, config...)
+	scalers, err := c.scalers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := slices.Concat(deployment, config, scalers)
+	for _, s := range scalers {
+		scaler := c.object("autoscaling/v2", "HorizontalPodAutoscaler", s.Name)
+		one, err := planSpec(scaler, &s.Spec, all, holdScaler, func(l mesh.Levers) []string {
+			return wideScaler(&s.Spec, l)
+		})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one...)
+	}
 	for _, l := range all {
-		sidecars, err := c.desiredSidecars(l)
+		sidecars, err := desiredSidecars(l, c.revision)
 		if err != nil {
 			return nil, err
 		}
@@ -46,37 +63,25 @@ func (c *ControlPlane) Plan(ctx context.Context, all []mesh.Levers) ([]journal.P
 	return out, nil
 }
 
-func (c *ControlPlane) planDeployment(ctx context.Context, all []mesh.Levers) ([]journal.Planned, error) {
-	d, err := c.deployment(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out, err := planSpec(c.object("apps/v1", "Deployment", c.name), &d.Spec, all, editSpec)
-	for i := range out {
-		for _, l := range all {
-			out[i].Wide = merged(out[i].Wide, wideDeployment(&d.Spec, l))
-		}
-	}
-	return out, err
-}
-
 // planSpec returns what edit changes in an object's spec with each of the
-// levers.
-func planSpec(o journal.Object, spec any, all []mesh.Levers, edit func(*unstructured.Unstructured, mesh.Levers) error) ([]journal.Planned, error) {
+// levers. wide describes what they do to every proxy.
+func planSpec(o journal.Object, spec any, all []mesh.Levers, edit func(*unstructured.Unstructured, mesh.Levers) error,
+	wide func(mesh.Levers) []string) ([]journal.Planned, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
 	if err != nil {
 		return nil, err
 	}
 	live := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
 	var versions []map[string]any
+	var everybody []string
 	for _, l := range all {
 		v := live.DeepCopy()
 		if err := edit(v, l); err != nil {
 			return nil, err
 		}
-		versions = append(versions, v.Object)
+		versions, everybody = append(versions, v.Object), merged(everybody, wide(l))
 	}
-	return planned(journal.Plan(o, live.Object, versions)), nil
+	return planned(o, everybody, live.Object, versions), nil
 }
 
 func (c *ControlPlane) planMeshConfig(ctx context.Context, all []mesh.Levers) ([]journal.Planned, error) {
@@ -84,52 +89,32 @@ func (c *ControlPlane) planMeshConfig(ctx context.Context, all []mesh.Levers) ([
 	if err != nil {
 		return nil, fmt.Errorf("istio: mesh configuration: %w", err)
 	}
+	now := stored.Data[meshConfigKey]
 	of := func(text string) map[string]any { return map[string]any{"data": map[string]any{meshConfigKey: text}} }
 	var versions []map[string]any
 	var everybody []string
 	for _, l := range all {
-		text, err := meshConfigWith(stored.Data[meshConfigKey], l)
+		text, err := desiredMeshConfig(now, l)
 		if err != nil {
 			return nil, err
 		}
-		versions = append(versions, of(text))
-		does, err := wideConfig(stored.Data[meshConfigKey], l)
+		does, err := wideConfig(now, l)
 		if err != nil {
 			return nil, err
 		}
-		everybody = merged(everybody, does)
+		versions, everybody = append(versions, of(text)), merged(everybody, does)
 	}
-	out := planned(journal.Plan(c.object("v1", "ConfigMap", c.config), of(stored.Data[meshConfigKey]), versions, fields.Text("data", meshConfigKey)))
-	for i := range out {
-		out[i].Wide = everybody
-	}
-	return out, nil
+	text := fields.Text("data", meshConfigKey)
+	return planned(c.object("v1", "ConfigMap", c.config), everybody, of(now), versions, text), nil
 }
 
-func (c *ControlPlane) planScalers(ctx context.Context, all []mesh.Levers) ([]journal.Planned, error) {
-	found, err := c.scalers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []journal.Planned
-	for _, s := range found {
-		one, err := planSpec(c.object("autoscaling/v2", "HorizontalPodAutoscaler", s.Name), &s.Spec, all, holdScaler)
-		if err != nil {
-			return nil, err
-		}
-		for i := range one {
-			for _, l := range all {
-				one[i].Wide = merged(one[i].Wide, wideScaler(&s.Spec, l))
-			}
-		}
-		out = append(out, one...)
-	}
-	return out, nil
-}
-
-func planned(p journal.Planned, any bool) []journal.Planned {
+// planned returns the change to an object, if any, and what that does to every proxy.
+func planned(o journal.Object, everybody []string, live map[string]any, versions []map[string]any,
+	texts ...[]fields.Step) []journal.Planned {
+	p, any := journal.Plan(o, live, versions, texts...)
 	if !any {
 		return nil
 	}
+	p.Wide = everybody
 	return []journal.Planned{p}
 }

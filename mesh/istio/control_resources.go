@@ -13,7 +13,7 @@ import (
 // quantity parses a limit or a request; nil for none, and for one that stays as
 // installed.
 func quantity(factor, level string) (*resource.Quantity, error) {
-	if level == mesh.LevelNone || level == study.LevelInstalled {
+	if level == study.LevelNone || level == study.LevelInstalled {
 		return nil, nil
 	}
 	q, err := resource.ParseQuantity(level)
@@ -66,35 +66,26 @@ func setResource(container *corev1.Container, r resourceLever) error {
 	if most != nil && request != nil && request.Cmp(*most) > 0 {
 		return errs.Usage("%s_request %s is more than %s %s%s", r.factor, r.request, r.factor, most, as)
 	}
-	setRequest(container, r.name, request)
-	if r.limited() {
-		setLimit(container, r.name, limit)
+	of := &container.Resources
+	if request != nil {
+		of.Requests = withAmount(of.Requests, r.name, *request)
+	}
+	switch {
+	case limit != nil:
+		of.Limits = withAmount(of.Limits, r.name, *limit)
+		if now, ok := of.Requests[r.name]; ok && now.Cmp(*limit) > 0 { // the API server would reject it
+			of.Requests[r.name] = *limit
+		}
+	case r.limited():
+		delete(of.Limits, r.name)
 	}
 	return nil
 }
 
-// setRequest sets a request; nil leaves it unchanged.
-func setRequest(container *corev1.Container, name corev1.ResourceName, request *resource.Quantity) {
-	if request == nil {
-		return
+func withAmount(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) corev1.ResourceList {
+	if list == nil {
+		list = corev1.ResourceList{}
 	}
-	if container.Resources.Requests == nil {
-		container.Resources.Requests = corev1.ResourceList{}
-	}
-	container.Resources.Requests[name] = *request
-}
-
-// setLimit sets or removes a limit and reduces a request that exceeds it.
-func setLimit(container *corev1.Container, name corev1.ResourceName, limit *resource.Quantity) {
-	if limit == nil {
-		delete(container.Resources.Limits, name)
-		return
-	}
-	if container.Resources.Limits == nil {
-		container.Resources.Limits = corev1.ResourceList{}
-	}
-	container.Resources.Limits[name] = *limit
-	if request, ok := container.Resources.Requests[name]; ok && request.Cmp(*limit) > 0 {
-		container.Resources.Requests[name] = *limit
-	}
+	list[name] = q
+	return list
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // checkSidecars compares the Sidecar that istiod selected for proxies, and
@@ -19,31 +20,32 @@ func checkSidecars(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Chec
 	if !l.Named(controlplane.FactorSidecarScope) {
 		return nil
 	}
-	wanted, err := desiredSidecars(l)
+	wanted, err := desiredSidecars(l, "")
 	if err != nil {
 		return []record.Check{{Name: "sidecar-scope", Detail: err.Error()}}
 	}
+	scope := l.Level(controlplane.FactorSidecarScope)
 	var wrong []string
 	looked := 0
-	for i, proxy := range e.Proxies {
-		if i == maxAskedProxies {
-			break
-		}
+	for _, proxy := range e.Proxies[:min(len(e.Proxies), maxAskedProxies)] {
 		if proxy.Gateway { // Sidecars do not select gateways
 			continue
 		}
-		if err := s.scopeErr[proxy.ID]; err != nil {
+		has := s.scopes[proxy.ID]
+		if err := has.err; err != nil {
 			wrong = append(wrong, fmt.Sprintf("proxy %s: %v", proxy.ID, err))
 			continue
 		}
 		looked++
 		expected := ""
 		for _, w := range wanted {
-			if l.Level(controlplane.FactorSidecarScope) == "mesh" || w.GetNamespace() == proxy.Namespace && (l.Level(controlplane.FactorSidecarScope) != "workload" || selects(l.Workload, proxy.Labels)) {
+			own := w.GetNamespace() == proxy.Namespace && (scope != controlplane.SidecarScopeWorkload ||
+				labels.SelectorFromSet(l.Workload).Matches(labels.Set(proxy.Labels)))
+			if scope == controlplane.SidecarScopeMesh || own {
 				expected = w.GetNamespace() + "/" + w.GetName()
 			}
 		}
-		wrong = append(wrong, scopeDiffers(s.sidecars[proxy.ID], expected, proxy, l)...)
+		wrong = append(wrong, scopeDiffers(has.activeSidecar, expected, proxy, l)...)
 		if expected != "" {
 			wrong = append(wrong, outside(proxy, l.Hosts())...)
 		}
@@ -52,16 +54,7 @@ func checkSidecars(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Chec
 		wrong = append(wrong, "there is no connected proxy to check")
 	}
 	return []record.Check{check("sidecar-scope", wrong,
-		fmt.Sprintf("%s: istiod's scopes of %d proxies match the cell", l.Level(controlplane.FactorSidecarScope), looked))}
-}
-
-func selects(selector, labels map[string]string) bool {
-	for key, value := range selector {
-		if labels[key] != value {
-			return false
-		}
-	}
-	return true
+		fmt.Sprintf("%s: istiod's scopes of %d proxies match the cell", scope, looked))}
 }
 
 // scopeDiffers compares a proxy's scope with the expected Sidecar; "" for none.
@@ -110,8 +103,8 @@ func outside(proxy mesh.ControlProxy, hosts []string) []string {
 		if len(parts) != 4 || parts[0] != "outbound" {
 			continue
 		}
-		labels := strings.Split(parts[3], ".")
-		if len(labels) < 3 || labels[2] != "svc" || slices.Contains(namespaces, labels[1]) {
+		host := strings.Split(parts[3], ".")
+		if len(host) < 3 || host[2] != "svc" || slices.Contains(namespaces, host[1]) {
 			continue
 		}
 		count, example = count+1, cluster
@@ -122,25 +115,19 @@ func outside(proxy mesh.ControlProxy, hosts []string) []string {
 	return nil
 }
 
-// Metrics of istiod's Go runtime.
+// Metrics of istiod's Go runtime that checks read.
 const (
 	metricGoMaxProcs = "go_sched_gomaxprocs_threads"
 	metricGoMemLimit = "go_gc_gomemlimit_bytes"
 )
 
-// processMetrics reads the metrics used by checks.
-func (c *ControlPlane) processMetrics(ctx context.Context, pod mesh.ControlPod) (map[string]float64, error) {
-	client := c.dialer.Client(pod.Namespace, pod.Name, monitoringPort)
+// metrics reads the metrics of one of istiod's pods.
+func (c *ControlPlane) metrics(ctx context.Context, pod string) ([]observe.Metric, error) {
+	client := c.dialer.Client(Namespace, pod, monitoringPort)
 	defer client.CloseIdleConnections()
 	page, err := observe.Fetch(ctx, client, "http://istiod/metrics")
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: %w", pod.Name, err)
+		return nil, fmt.Errorf("istio: pod %s: %w", pod, err)
 	}
-	out := map[string]float64{}
-	for _, m := range page {
-		if m.Name == metricGoMaxProcs || m.Name == metricGoMemLimit {
-			out[m.Name] = m.Value
-		}
-	}
-	return out, nil
+	return page, nil
 }

@@ -48,7 +48,7 @@ var wideLevers = []wideLever{
 		return "requests to hosts unknown to the mesh are passed through"
 	}},
 	{controlplane.FactorDiscoverySelectors, selected, func(level string) string {
-		if level == mesh.LevelNone {
+		if level == study.LevelNone {
 			return "proxies receive the configuration of all namespaces"
 		}
 		return "proxies lose the Services and the configuration of namespaces that it does not match"
@@ -67,15 +67,7 @@ func configuredPolicy(config map[string]any) string {
 // wideConfig describes what levers change for every proxy through the mesh configuration, whose
 // current text is text; nothing if they leave it unchanged.
 func wideConfig(text string, l mesh.Levers) ([]string, error) {
-	wanted, err := meshConfigWith(text, l)
-	if err != nil {
-		return nil, err
-	}
-	was, err := parseMeshConfig(text)
-	if err != nil {
-		return nil, err
-	}
-	is, err := parseMeshConfig(wanted)
+	was, is, err := withLevers(text, l)
 	if err != nil {
 		return nil, err
 	}
@@ -275,11 +267,9 @@ func (c *ControlPlane) Connected(ctx context.Context) (int, error) {
 		if !lab.PodReady(&pods[i]) {
 			continue
 		}
-		client := c.dialer.Client(Namespace, pods[i].Name, monitoringPort)
-		page, err := observe.Fetch(ctx, client, "http://istiod/metrics")
-		client.CloseIdleConnections()
+		page, err := c.metrics(ctx, pods[i].Name)
 		if err != nil {
-			return 0, fmt.Errorf("istio: pod %s: %w", pods[i].Name, err)
+			return 0, err
 		}
 		connected, _ := observe.Sum(page, "pilot_xds", nil) // absent before the first connection
 		all += connected

@@ -110,6 +110,56 @@ func (l listenerIn) inbound() (in inbound, err error) {
 	return in, nil
 }
 
+// filters returns the HTTP filters of those chains that fit, and the number of these chains, of the
+// active listener with a name, or of all for "".
+func (d dump) filters(listener string, fits func(chainIn) bool) (out []filterIn, chains int, err error) {
+	for _, config := range d.Configs {
+		for _, l := range config.Listeners {
+			if len(l.Active.Listener) == 0 || listener != "" && l.Name != listener {
+				continue
+			}
+			in, err := l.inbound()
+			if err != nil {
+				return nil, 0, err
+			}
+			for _, chain := range in.Chains {
+				if !fits(chain) {
+					continue
+				}
+				chains++
+				for _, f := range chain.Filters {
+					out = append(out, f.Config.Filters...)
+				}
+			}
+		}
+	}
+	return out, chains, nil
+}
+
+// refused returns the proxy's messages about configuration that it rejected.
+func (d dump) refused() (out []string) {
+	add := func(e *errorText) {
+		if e != nil && e.Details != "" {
+			out = append(out, e.Details)
+		}
+	}
+	for _, config := range d.Configs {
+		for _, l := range config.Listeners {
+			add(l.Error)
+		}
+		for _, c := range slices.Concat(config.Clusters, config.Warming) {
+			add(c.Error)
+		}
+		for _, r := range config.Routes {
+			add(r.Error)
+		}
+		for _, x := range config.Extensions {
+			add(x.Error)
+		}
+	}
+	return out
+}
+
 // readDump reads an Envoy's /config_dump.
 func readDump(data []byte, port int) (loaded, error) {
 	d, err := parseDump(data)

@@ -55,7 +55,7 @@ func entries(workloads []mesh.Workload) []*unstructured.Unstructured {
 		for _, p := range protocol.Endpoints() {
 			ports = append(ports, map[string]any{"number": int64(p.Port), "name": p.PortName, "protocol": strings.ToUpper(p.Kind())})
 		}
-		entry := named("networking.istio.io/v1", "ServiceEntry", w.Namespace, w.Name, map[string]any{
+		entry := named(networkingV1, "ServiceEntry", w.Namespace, w.Name, map[string]any{
 			"hosts": []any{w.Outside.Host}, "addresses": []any{w.Outside.Virtual}, "location": "MESH_EXTERNAL", "exportTo": []any{"."},
 			"resolution": resolution, "ports": ports, "endpoints": []any{map[string]any{"address": address}}})
 		if w.Carrier == study.SidecarsWaypoint {
@@ -64,11 +64,6 @@ func entries(workloads []mesh.Workload) []*unstructured.Unstructured {
 		out = append(out, entry)
 	}
 	return out
-}
-
-// gatewayHost is the name of the egress gateway's Service.
-func gatewayHost(namespace string) string {
-	return gatewayName + "." + namespace + ".svc.cluster.local"
 }
 
 // egressService returns the Service by which sidecars reach the egress gateway.
@@ -97,7 +92,7 @@ func egress(w mesh.Workload) []*unstructured.Unstructured {
 
 		fromMesh := map[string]any{"gateways": []any{"mesh"}, "port": int64(p.Port)}
 		fromGateway := map[string]any{"gateways": []any{w.Namespace + "/" + w.Name}, "port": own}
-		toGateway := routeTo(gatewayHost(w.Namespace), own, w.Name)
+		toGateway := routeTo(hostIn(w.Namespace, gatewayName), own, w.Name)
 		toServer := routeTo(host, int64(p.Port), "")
 		switch {
 		case httpRoutes(p):
@@ -119,10 +114,10 @@ func egress(w mesh.Workload) []*unstructured.Unstructured {
 		routes["tls"] = tls
 	}
 	return []*unstructured.Unstructured{
-		named("networking.istio.io/v1", "Gateway", w.Namespace, w.Name, map[string]any{"selector": map[string]any{mesh.AppLabel: gatewayName}, "servers": servers}),
-		named("networking.istio.io/v1", "DestinationRule", w.Namespace, w.Name, map[string]any{"host": gatewayHost(w.Namespace), "exportTo": []any{"."},
+		named(networkingV1, "Gateway", w.Namespace, w.Name, map[string]any{"selector": map[string]any{mesh.AppLabel: gatewayName}, "servers": servers}),
+		named(networkingV1, "DestinationRule", w.Namespace, w.Name, map[string]any{"host": hostIn(w.Namespace, gatewayName), "exportTo": []any{"."},
 			"subsets": []any{map[string]any{"name": w.Name, "trafficPolicy": map[string]any{"tls": map[string]any{"mode": "ISTIO_MUTUAL", "sni": host}}}}}),
-		named("networking.istio.io/v1", "VirtualService", w.Namespace, w.Name, routes),
+		named(networkingV1, "VirtualService", w.Namespace, w.Name, routes),
 	}
 }
 
@@ -171,7 +166,7 @@ func fromClient(e mesh.Evidence) string {
 	case study.DestinationStatic, study.DestinationDNS:
 		return toEntry(to)
 	case study.DestinationEgress:
-		return fmt.Sprintf("cluster.outbound|%d|%s|%s", mesh.OwnPort(to.Port), to.Service, gatewayHost(to.Namespace))
+		return fmt.Sprintf("cluster.outbound|%d|%s|%s", mesh.OwnPort(to.Port), to.Service, hostIn(to.Namespace, gatewayName))
 	}
 	return fmt.Sprintf("cluster.outbound|%d||%s.%s.svc.", to.Port, to.Service, to.Namespace)
 }

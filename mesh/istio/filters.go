@@ -220,12 +220,12 @@ func idleRoute(i int) map[string]any {
 // envoy.config.trace.v3.OpenTelemetryConfig.
 func tracing(w mesh.Workload) []map[string]any {
 	return []map[string]any{
-		addCluster(dnsCluster(sinkCluster, sinkHost(w), protocol.Of(protocol.HTTP1).Plain.Port)),
+		addCluster(dnsCluster(sinkCluster, hostIn(w.Namespace, mesh.SinkName), protocol.Of(protocol.HTTP1).Plain.Port)),
 		mergeManager("tracing", map[string]any{
 			"random_sampling": map[string]any{"value": int64(100)},
 			"provider": map[string]any{"name": "envoy.tracers.opentelemetry", "typed_config": map[string]any{
 				"@type": "type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig", "service_name": w.Name,
-				"http_service": map[string]any{"http_uri": map[string]any{"uri": "http://" + sinkHost(w) + "/v1/traces", "cluster": sinkCluster, "timeout": "1s"}},
+				"http_service": map[string]any{"http_uri": map[string]any{"uri": "http://" + hostIn(w.Namespace, mesh.SinkName) + "/v1/traces", "cluster": sinkCluster, "timeout": "1s"}},
 			}},
 		}),
 	}
@@ -239,7 +239,7 @@ const otlpLogBody = "[%START_TIME%] %REQ(:METHOD)% %REQ(:PATH)% %PROTOCOL% %RESP
 // like Istio's provider envoyOtelAls. See
 // envoy.extensions.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig.
 func otlpLog(w mesh.Workload) []map[string]any {
-	cluster := dnsCluster(grpcCluster, sinkHost(w), protocol.Of(protocol.GRPC).Plain.Port)
+	cluster := dnsCluster(grpcCluster, hostIn(w.Namespace, mesh.SinkName), protocol.Of(protocol.GRPC).Plain.Port)
 	speakHTTP2(cluster)
 	return []map[string]any{
 		addCluster(cluster),
@@ -249,11 +249,6 @@ func otlpLog(w mesh.Workload) []map[string]any {
 				"grpc_service": map[string]any{"envoy_grpc": map[string]any{"cluster_name": grpcCluster}}},
 		}}}),
 	}
-}
-
-// sinkHost returns where a workload's sidecar sends its telemetry about requests.
-func sinkHost(w mesh.Workload) string {
-	return fmt.Sprintf("%s.%s.svc.cluster.local", mesh.SinkName, w.Namespace)
 }
 
 // dnsCluster returns a cluster for a port of a Service.

@@ -33,34 +33,36 @@ type partsIn struct {
 // See envoy/config/listener/v3/listener.proto.
 type inbound struct {
 	Listening []filterIn `json:"listener_filters"`
-	Chains    []struct {
-		Name  string `json:"name"`
-		Match struct {
-			Port int `json:"destination_port"`
-		} `json:"filter_chain_match"`
-		Socket  json.RawMessage `json:"transport_socket"`
-		Filters []struct {
-			Name   string `json:"name"`
-			Config struct {
-				Filters []filterIn `json:"http_filters"`
-				Logs    []struct {
+	Chains    []chainIn  `json:"filter_chains"`
+}
+
+type chainIn struct {
+	Name  string `json:"name"`
+	Match struct {
+		Port int `json:"destination_port"`
+	} `json:"filter_chain_match"`
+	Socket  json.RawMessage `json:"transport_socket"`
+	Filters []struct {
+		Name   string `json:"name"`
+		Config struct {
+			Filters []filterIn `json:"http_filters"`
+			Logs    []struct {
+				Name string `json:"name"`
+			} `json:"access_log"`
+			Tracing struct {
+				Provider *struct {
 					Name string `json:"name"`
-				} `json:"access_log"`
-				Tracing struct {
-					Provider *struct {
+				} `json:"provider"`
+			} `json:"tracing"`
+			Routes struct {
+				Hosts []struct {
+					Routes []struct {
 						Name string `json:"name"`
-					} `json:"provider"`
-				} `json:"tracing"`
-				Routes struct {
-					Hosts []struct {
-						Routes []struct {
-							Name string `json:"name"`
-						} `json:"routes"`
-					} `json:"virtual_hosts"`
-				} `json:"route_config"`
-			} `json:"typed_config"`
-		} `json:"filters"`
-	} `json:"filter_chains"`
+					} `json:"routes"`
+				} `json:"virtual_hosts"`
+			} `json:"route_config"`
+		} `json:"typed_config"`
+	} `json:"filters"`
 }
 
 type filterIn struct {
@@ -74,7 +76,7 @@ func readParts(data []byte, port int) (partsIn, error) {
 	if err != nil {
 		return partsIn{}, err
 	}
-	out := partsIn{names: map[string]bool{}, modules: map[string]string{}}
+	out := partsIn{names: map[string]bool{}, modules: map[string]string{}, refused: d.refused()}
 	var all any
 	if err := json.Unmarshal(data, &all); err != nil {
 		return partsIn{}, fmt.Errorf("configuration of the proxy: %w", err)
@@ -95,17 +97,11 @@ func readParts(data []byte, port int) (partsIn, error) {
 		}
 	})
 	listeners, clusters := 0, 0
-	fault := func(e *errorText) {
-		if e != nil && e.Details != "" {
-			out.refused = append(out.refused, e.Details)
-		}
-	}
 	for _, c := range d.Configs {
 		if captures, _, _ := unstructured.NestedString(c.Bootstrap, "node", "metadata", "DNS_CAPTURE"); captures == "true" {
 			out.add(dataplane.PartDNSProxy, 0)
 		}
 		for _, l := range c.Listeners {
-			fault(l.Error)
 			if strings.HasPrefix(l.Name, ourResources) && len(l.Active.Listener) > 0 {
 				listeners++
 			}
@@ -118,19 +114,11 @@ func readParts(data []byte, port int) (partsIn, error) {
 			}
 		}
 		for _, one := range c.Clusters {
-			fault(one.Error)
 			if strings.HasPrefix(one.Cluster.Name, ourResources+"cluster-") {
 				clusters++
 			}
 		}
-		for _, one := range c.Warming {
-			fault(one.Error)
-		}
-		for _, one := range c.Routes {
-			fault(one.Error)
-		}
 		for _, one := range c.Extensions {
-			fault(one.Error)
 			if code := one.Filter.Config.Config.VM.Code.Local.Bytes; len(code) > 0 {
 				out.modules[one.Filter.Name] = fmt.Sprintf("%x", sha256.Sum256(code))
 			}

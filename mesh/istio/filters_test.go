@@ -134,21 +134,6 @@ func TestManyRules(t *testing.T) {
 	}
 }
 
-// TestAllowingRuleIsLast verifies that the matching rule is last in the order
-// of the names that istiod gives to rules, which Envoy uses.
-func TestAllowingRuleIsLast(t *testing.T) {
-	for _, n := range []int{1, 2, 9, 10, 11, 100, 2000} {
-		var names []string
-		for i := range n {
-			names = append(names, fmt.Sprintf("ns[a]-policy[b]-rule[%d]", i))
-		}
-		sort.Strings(names)
-		if want := fmt.Sprintf("ns[a]-policy[b]-rule[%d]", lastRule(n)); names[n-1] != want {
-			t.Errorf("of %d rules the last is %s, not %s", n, names[n-1], want)
-		}
-	}
-}
-
 func TestToken(t *testing.T) {
 	now := time.Now()
 	made, err := newToken(now)

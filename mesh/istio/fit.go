@@ -126,24 +126,12 @@ func (f *AsFound) readForLevers(ctx context.Context, kube kubernetes.Interface, 
 	return nil
 }
 
-// Revision returns the revision that was found.
-func (f AsFound) Revision() Revision {
-	out := f.revision
-	out.metrics, out.traces = f.reported()
-	out.ambient = f.ambient()
-	if agent := f.daemonSets[agentName]; agent != nil {
-		out.agentIn = agent.Namespace
-	}
-	switch {
-	case len(f.gatewayAPI) > 0:
-		out.gatewayAPI = "on"
-	case f.noGatewayAPI:
-		out.gatewayAPI = "off"
-	}
+// version returns istiod's version, from its image; "" if unknown.
+func (f AsFound) version() string {
 	if all := f.Components(); len(all) > 0 {
-		out.istiod = all[0].Version
+		return all[0].Version
 	}
-	return out
+	return ""
 }
 
 // Components returns the binaries that would be measured.
@@ -164,39 +152,28 @@ func (f AsFound) Components() []record.Component {
 // owns the cluster and leftovers of dead runs are gone, before the run creates or changes
 // anything else. docs/cluster.md documents its results for the shipped studies.
 func (f AsFound) Refuse(asked mesh.Asked) error {
-	if err := f.refuseProxies(asked.Proxies); err != nil {
-		return err
-	}
-	if err := f.refuseLevers(asked.Levers); err != nil {
-		return err
-	}
-	if asked.Ambient {
-		if err := f.refuseAmbient(); err != nil {
+	for _, part := range []struct {
+		applies bool
+		refuse  func() error
+	}{
+		{true, func() error { return f.refuseProxies(asked.Proxies) }},
+		{true, func() error { return f.refuseLevers(asked.Levers) }},
+		{asked.Ambient, f.refuseAmbient},
+		{asked.Ztunnels, f.refuseZtunnels},
+		{asked.HBONE, f.refuseHBONE},
+		{asked.Waypoint, f.refuseWaypoint},
+		{true, func() error { return f.refuseGatewayAPI(asked) }},
+		{true, func() error { return f.refuseUnknown(asked) }},
+		{true, func() error { return f.refuseRoot(asked) }},
+	} {
+		if !part.applies {
+			continue
+		}
+		if err := part.refuse(); err != nil {
 			return err
 		}
 	}
-	if asked.Ztunnels {
-		if err := f.refuseZtunnels(); err != nil {
-			return err
-		}
-	}
-	if asked.HBONE {
-		if err := f.refuseHBONE(); err != nil {
-			return err
-		}
-	}
-	if asked.Waypoint {
-		if err := f.refuseWaypoint(); err != nil {
-			return err
-		}
-	}
-	if err := f.refuseGatewayAPI(asked); err != nil {
-		return err
-	}
-	if err := f.refuseUnknown(asked); err != nil {
-		return err
-	}
-	return f.refuseRoot(asked)
+	return nil
 }
 
 // refuseProxies is the part of Refuse for sidecars.
@@ -256,7 +233,7 @@ func (f AsFound) refuseLever(l mesh.Levers) error {
 	if !l.Named(controlplane.FactorSidecarScope) {
 		return nil
 	}
-	wanted, err := desiredSidecars(l)
+	wanted, err := desiredSidecars(l, "")
 	if err != nil {
 		return err
 	}

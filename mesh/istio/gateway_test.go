@@ -76,7 +76,7 @@ func TestRefuseGatewayAPI(t *testing.T) {
 		}
 		// istiod watches the Gateway API if it exists, so a run's header records whether
 		// it does.
-		m := &Mesh{Revision: f.Revision()}
+		m := &Mesh{found: f}
 		components, err := m.check(t.Context(), fakecluster.New(installation{images: []string{"hub/pilot:1.31.0"}, available: 1}.objects()...), nil)
 		want := record.Component{Name: record.GatewayAPI, Version: "off", Source: record.SourceOfCluster}
 		if name == "all there" || name == "no routes" {
@@ -106,8 +106,8 @@ func TestReadGatewayAPIFails(t *testing.T) {
 		cluster := fakecluster.New()
 		cluster.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.err })
 		var f AsFound
-		if err := f.readGatewayAPI(t.Context(), cluster, tt.asked); (err != nil) != tt.fails || f.Revision().gatewayAPI != "" {
-			t.Errorf("%s: %v, and it is taken for %q", name, err, f.Revision().gatewayAPI)
+		if err := f.readGatewayAPI(t.Context(), cluster, tt.asked); (err != nil) != tt.fails || f.noGatewayAPI || f.gatewayAPI != nil {
+			t.Errorf("%s: %v, and it is taken for %q, absent %v", name, err, f.gatewayAPI, f.noGatewayAPI)
 		}
 	}
 }

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -73,35 +74,18 @@ func gatewayPorts() []protocol.Endpoint {
 	return out
 }
 
-func named(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name, "namespace": namespace}, "spec": spec}}
-}
-
 func gatewayDeployment(namespace string, pod corev1.PodTemplateSpec) *unstructured.Unstructured {
-	labels := map[string]any{mesh.AppLabel: gatewayName}
-	selector := map[string]any{mesh.AppLabel: gatewayName}
-	for name, value := range pod.Labels {
-		labels[name] = value
-	}
-	annotations := map[string]any{}
-	for name, value := range pod.Annotations {
-		annotations[name] = value
-	}
-	var containers, tolerations []any
-	for _, t := range pod.Spec.Tolerations {
-		tolerations = append(tolerations, map[string]any{"key": t.Key, "operator": string(t.Operator), "effect": string(t.Effect), "tolerationSeconds": *t.TolerationSeconds})
-	}
-	for _, c := range pod.Spec.Containers {
-		containers = append(containers, map[string]any{"name": c.Name, "image": c.Image, "imagePullPolicy": string(c.ImagePullPolicy)})
+	no, second := false, int64(1)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, mesh.AppLabel, gatewayName)
+	pod.Spec.EnableServiceLinks, pod.Spec.AutomountServiceAccountToken = &no, &no
+	pod.Spec.TerminationGracePeriodSeconds = &second
+	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&pod)
+	if err != nil {
+		panic(err) // a template always has the form of JSON
 	}
 	return named("apps/v1", "Deployment", namespace, gatewayName, map[string]any{
-		"selector": map[string]any{"matchLabels": selector},
-		"template": map[string]any{
-			"metadata": map[string]any{"labels": labels, "annotations": annotations},
-			"spec": map[string]any{"containers": containers, "tolerations": tolerations, "terminationGracePeriodSeconds": int64(1),
-				"enableServiceLinks": false, "automountServiceAccountToken": false},
-		},
+		"selector": map[string]any{"matchLabels": map[string]any{mesh.AppLabel: gatewayName}},
+		"template": template,
 	})
 }
 
@@ -114,7 +98,7 @@ func gatewayListeners(namespace, name string, ports ...int) *unstructured.Unstru
 		}
 		servers = append(servers, map[string]any{"hosts": []any{"*"}, "port": map[string]any{"number": int64(p.Port), "name": p.PortName, "protocol": strings.ToUpper(p.Kind())}})
 	}
-	return named("networking.istio.io/v1", "Gateway", namespace, name, map[string]any{
+	return named(networkingV1, "Gateway", namespace, name, map[string]any{
 		"selector": map[string]any{mesh.AppLabel: name}, "servers": servers})
 }
 
@@ -129,16 +113,15 @@ func direct(w mesh.Workload) *unstructured.Unstructured {
 
 // gatewayRoute routes a server's host to its pods, each port to its own.
 func gatewayRoute(w mesh.Workload) *unstructured.Unstructured {
-	host := func(name string) string { return fmt.Sprintf("%s.%s.svc.cluster.local", name, w.Namespace) }
 	var routes []any
 	for _, p := range gatewayPorts() {
 		routes = append(routes, map[string]any{
 			"match": []any{map[string]any{"port": int64(p.Port)}},
-			"route": []any{map[string]any{"destination": map[string]any{"host": host(directPrefix + w.Name), "port": map[string]any{"number": int64(p.Port)}}}},
+			"route": []any{routeTo(hostIn(w.Namespace, directPrefix+w.Name), int64(p.Port), "")},
 		})
 	}
-	return named("networking.istio.io/v1", "VirtualService", w.Namespace, w.Name, map[string]any{
-		"hosts": []any{host(w.Name)}, "gateways": []any{w.Namespace + "/" + gatewayName}, "http": routes})
+	return named(networkingV1, "VirtualService", w.Namespace, w.Name, map[string]any{
+		"hosts": []any{hostIn(w.Namespace, w.Name)}, "gateways": []any{w.Namespace + "/" + gatewayName}, "http": routes})
 }
 
 // gatewayChecks verifies that each request of the generator passed the gateway, and the

@@ -2,11 +2,12 @@ package istio
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study/protocol"
@@ -15,10 +16,6 @@ import (
 // Without redirection, documented as interceptionMode NONE, a Sidecar resource
 // specifies the ports that the proxy listens on: see istio.io/docs, Reference,
 // Configuration, Sidecar (captureMode), and Resource annotations.
-
-// interceptionNone is the level of the factor interception without
-// redirection.
-const interceptionNone = "none"
 
 // interceptionMode is the annotation that disables redirection.
 const interceptionMode = "sidecar.istio.io/interceptionMode"
@@ -45,16 +42,14 @@ func listens(w mesh.Workload) *unstructured.Unstructured {
 		// Listeners for Services would use ports that the worker occupies.
 		spec = map[string]any{"ingress": ingress, "egress": []any{map[string]any{"hosts": []any{"~/*"}}}}
 	}
-	o := object("networking.istio.io/v1", "Sidecar", w, spec)
-	delete(spec, "selector")
-	spec["workloadSelector"] = map[string]any{"labels": map[string]any{mesh.AppLabel: w.Name}}
-	return o
+	spec["workloadSelector"] = podsOf(w)
+	return named(networkingV1, "Sidecar", w.Namespace, w.Name, spec)
 }
 
 // inboundPort returns the port under which a server's sidecar knows the
 // endpoint.
 func inboundPort(e mesh.Evidence) int {
-	if e.Cell["interception"] == interceptionNone {
+	if e.Cell[dataplane.FactorInterception] == dataplane.InterceptionNone {
 		return mesh.OwnPort(e.Endpoint.Port)
 	}
 	return e.Endpoint.Port
@@ -71,7 +66,7 @@ const (
 // The target of the packet filter's redirection exists only with redirection;
 // without, the sidecar's own listening ports exist and are bound.
 func intercepted(side string, e mesh.Evidence, listeners []string) record.Check {
-	none := e.Cell["interception"] == interceptionNone
+	none := e.Cell[dataplane.FactorInterception] == dataplane.InterceptionNone
 	redirected, own := redirectedOut, fmt.Sprintf("127.0.0.1_%d", e.Endpoint.Port)
 	if side == "server" {
 		redirected, own = redirectedIn, fmt.Sprintf("0.0.0.0_%d", inboundPort(e))
@@ -81,11 +76,10 @@ func intercepted(side string, e mesh.Evidence, listeners []string) record.Check 
 		hasRedirected = hasRedirected || strings.HasSuffix(l, "_"+redirected) || l == "virtualInbound" && side == "server" || l == "virtualOutbound" && side == "client"
 		hasOwn = hasOwn || l == own
 	}
-	sorted := append([]string(nil), listeners...)
-	sort.Strings(sorted)
 	ok := hasRedirected && !none || !hasRedirected && hasOwn && none
 	return record.Check{Name: side + "-interception", OK: ok,
-		Detail: fmt.Sprintf("the proxy's listeners are %s; the cell sets interception %s", strings.Join(sorted, ", "), e.Cell["interception"])}
+		Detail: fmt.Sprintf("the proxy's listeners are %s; the cell sets interception %s",
+			strings.Join(slices.Sorted(slices.Values(listeners)), ", "), e.Cell[dataplane.FactorInterception])}
 }
 
 // ownInbound returns the name of a server's listener for a port that it opens

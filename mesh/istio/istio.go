@@ -35,6 +35,7 @@ const (
 	Namespace      = "istio-system"
 	proxyContainer = "istio-proxy"
 	adminPort      = 15000
+	networkingV1   = "networking.istio.io/v1"
 	// jsonProvider is the access log provider of the JSON levels of the factor
 	// telemetry. Istio has no built-in one.
 	jsonProvider = "meshtrial-json"
@@ -52,6 +53,8 @@ type Mesh struct {
 	images     map[string]string // facts about the lab's images
 	// Revision is the istiod that injects and configures sidecars.
 	Revision Revision
+	// found is what Choose found of the mesh.
+	found AsFound
 	// metricsProvider is the mesh's default metrics provider; "" for none. traces means
 	// that sidecars report spans by default. Both are determined by Check.
 	metricsProvider string
@@ -94,7 +97,7 @@ func (m *Mesh) Proxies(place record.Place) mesh.Proxies {
 	switch place {
 	case record.PlaceNode:
 		out := ztunnels()
-		out.Agents = m.Revision.nodeAgents()
+		out.Agents = m.found.nodeAgents()
 		return out
 	case record.PlaceWaypoint:
 		return m.waypoints()
@@ -280,11 +283,22 @@ func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured 
 	return slices.Concat(out, entries(workloads), m.gatewayPath(workloads))
 }
 
+// object returns an object that selects a workload's pods.
 func object(apiVersion, kind string, w mesh.Workload, spec map[string]any) *unstructured.Unstructured {
 	spec["selector"] = map[string]any{"matchLabels": map[string]any{mesh.AppLabel: w.Name}}
+	return named(apiVersion, kind, w.Namespace, w.Name, spec)
+}
+
+// hostIn returns the host of a Service.
+func hostIn(namespace, service string) string {
+	return service + "." + namespace + ".svc.cluster.local"
+}
+
+// named returns an object.
+func named(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": apiVersion, "kind": kind,
-		"metadata": map[string]any{"name": w.Name, "namespace": w.Namespace},
+		"metadata": map[string]any{"name": name, "namespace": namespace},
 		"spec":     spec,
 	}}
 }

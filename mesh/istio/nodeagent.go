@@ -1,8 +1,6 @@
 package istio
 
 import (
-	"cmp"
-
 	"github.com/meshtrial/meshtrial/mesh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -23,8 +21,12 @@ const agentElsewhere = metav1.NamespaceSystem
 
 // nodeAgents returns the agents that redirect the connections of pods to their node's ztunnel.
 // They are searched for outside istiod's namespace only if a study requested an ambient mesh.
-func (r Revision) nodeAgents() mesh.Agents {
-	return mesh.Agents{Namespace: cmp.Or(r.agentIn, Namespace), Selector: "k8s-app=" + agentName, Containers: []string{agentContainer}, Awaited: agentAwaited, Noun: "Istio's node agent",
+func (f AsFound) nodeAgents() mesh.Agents {
+	namespace := Namespace
+	if set := f.daemonSets[agentName]; set != nil {
+		namespace = set.Namespace
+	}
+	return mesh.Agents{Namespace: namespace, Selector: "k8s-app=" + agentName, Containers: []string{agentContainer}, Awaited: agentAwaited, Noun: "Istio's node agent",
 		Brought: dataplaneMode + "=" + ambientMode, Mark: redirection, Marked: "enabled",
 		Hint: `"pending" means that no ztunnel has accepted the pod; any other value means that the agent failed, or is configured to skip the pod (excludeNamespaces, enablementSelectors)`}
 }

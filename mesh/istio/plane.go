@@ -2,9 +2,7 @@ package istio
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -121,20 +119,8 @@ type synced struct {
 // Connected reads istiod's own list of streams, which contains exactly the connected
 // sidecars, regardless of their bootstrap or labels.
 func (*Mesh) Connected(ctx context.Context, client *http.Client, namespace string) ([]mesh.Connected, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://istiod/debug/syncz?namespace="+url.QueryEscape(namespace), nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("list proxies connected to istiod: %w", err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("list proxies connected to istiod: %s", answer.Status)
-	}
 	var all []synced
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxDebugAnswer)).Decode(&all); err != nil {
+	if err := fetch(ctx, client, "/debug/syncz?namespace="+url.QueryEscape(namespace), &all); err != nil {
 		return nil, fmt.Errorf("list proxies connected to istiod: %w", err)
 	}
 	return connectedOf(all, namespace), nil

@@ -107,14 +107,16 @@ func (*Mesh) Traffic(r mesh.Route, cell record.Cell, zones []string) []*unstruct
 		return entering(r, cell)
 	}
 	var out []*unstructured.Unstructured
-	host := hostOf(r)
+	host := hostIn(r.Namespace, r.Name)
 	if rule := httpRule(cell); rule != nil {
 		rule["route"] = []any{map[string]any{"destination": map[string]any{"host": host}}}
-		out = append(out, traffic("VirtualService", r, map[string]any{"hosts": []any{host}, "http": []any{rule}}))
+		out = append(out, named(networkingV1, "VirtualService", r.Namespace, r.Name,
+			map[string]any{"hosts": []any{host}, "http": []any{rule}}))
 	}
 	if policy := trafficPolicy(cell); len(policy) > 0 {
 		weighZones(policy, cell, zones)
-		out = append(out, traffic("DestinationRule", r, map[string]any{"host": host, "trafficPolicy": policy}))
+		out = append(out, named(networkingV1, "DestinationRule", r.Namespace, r.Name,
+			map[string]any{"host": host, "trafficPolicy": policy}))
 	}
 	return out
 }
@@ -123,26 +125,16 @@ func (*Mesh) Traffic(r mesh.Route, cell record.Cell, zones []string) []*unstruct
 // requests, with the levers of routes. Those of clusters come from the route without
 // the gateway.
 func entering(r mesh.Route, cell record.Cell) []*unstructured.Unstructured {
-	at := mesh.Route{Name: r.Via, Namespace: r.Namespace}
 	rule := httpRule(cell)
 	if rule == nil {
 		rule = map[string]any{}
 	}
-	rule["route"] = []any{map[string]any{"destination": map[string]any{"host": hostOf(r), "port": map[string]any{"number": int64(r.Port)}}}}
+	rule["route"] = []any{routeTo(hostIn(r.Namespace, r.Name), int64(r.Port), "")}
 	return []*unstructured.Unstructured{
 		gatewayListeners(r.Namespace, r.Via, r.Port),
-		traffic("VirtualService", at, map[string]any{"hosts": []any{hostOf(at)}, "gateways": []any{r.Namespace + "/" + r.Via}, "http": []any{rule}}),
+		named(networkingV1, "VirtualService", r.Namespace, r.Via, map[string]any{
+			"hosts": []any{hostIn(r.Namespace, r.Via)}, "gateways": []any{r.Namespace + "/" + r.Via}, "http": []any{rule}}),
 	}
-}
-
-func hostOf(r mesh.Route) string { return r.Name + "." + r.Namespace + ".svc.cluster.local" }
-
-func traffic(kind string, r mesh.Route, spec map[string]any) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "networking.istio.io/v1", "kind": kind,
-		"metadata": map[string]any{"name": r.Name, "namespace": r.Namespace},
-		"spec":     spec,
-	}}
 }
 
 // httpRule returns a VirtualService's only rule for the cell, without its

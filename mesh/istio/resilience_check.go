@@ -1,6 +1,7 @@
 package istio
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -76,7 +77,7 @@ type trafficLever struct {
 var trafficLevers = []trafficLever{
 	{"traffic-routes", func(cell record.Cell) (string, bool) {
 		return "routes are the mesh's defaults" + andOurs(httpRule(cell) != nil, "VirtualServices"), true
-	}, ofRoutes(func(route envoyRoute, r mesh.Route, cell record.Cell) string {
+	}, ofRoutes(func(route envoyRoute, r mesh.Route, cell record.Cell) []string {
 		if r.Via != "" { // nothing is forwarded without one
 			r.Name = r.Via
 			return madeOtherwise(route.Metadata, r, "virtual-service", true)
@@ -86,10 +87,7 @@ var trafficLevers = []trafficLever{
 	{"traffic-clusters", func(cell record.Cell) (string, bool) {
 		return "clusters are the mesh's defaults" + andOurs(len(trafficPolicy(cell)) > 0, "DestinationRules"), true
 	}, ofCluster(func(c envoyCluster, r mesh.Route, cell record.Cell) []string {
-		if what := madeOtherwise(c.Metadata, r, "destination-rule", len(trafficPolicy(cell)) > 0); what != "" {
-			return []string{what}
-		}
-		return nil
+		return madeOtherwise(c.Metadata, r, "destination-rule", len(trafficPolicy(cell)) > 0)
 	})},
 	{study.FactorRetries, func(cell record.Cell) (string, bool) {
 		n, asked := attempts(cell)
@@ -128,7 +126,8 @@ func andOurs(ours bool, kind string) string {
 }
 
 // ofRoutes checks every route to a service.
-func ofRoutes(wrong func(envoyRoute, mesh.Route, record.Cell) string) func(inForce, mesh.Route, record.Cell) []string {
+func ofRoutes(wrong func(envoyRoute, mesh.Route, record.Cell) []string) func(
+	inForce, mesh.Route, record.Cell) []string {
 	return func(have inForce, r mesh.Route, cell record.Cell) []string {
 		routes := have.routes[clusterOf(r)]
 		if len(routes) == 0 {
@@ -136,9 +135,7 @@ func ofRoutes(wrong func(envoyRoute, mesh.Route, record.Cell) string) func(inFor
 		}
 		var out []string
 		for _, route := range routes {
-			if what := wrong(route, r, cell); what != "" && !slices.Contains(out, what) {
-				out = append(out, what)
-			}
+			out = merged(out, wrong(route, r, cell))
 		}
 		return out
 	}
@@ -155,20 +152,22 @@ func ofCluster(wrong func(envoyCluster, mesh.Route, record.Cell) []string) func(
 }
 
 // clusterOf returns Istio's name for a service's cluster.
-func clusterOf(r mesh.Route) string { return fmt.Sprintf("outbound|%d||%s", r.Port, hostOf(r)) }
+func clusterOf(r mesh.Route) string {
+	return fmt.Sprintf("outbound|%d||%s", r.Port, hostIn(r.Namespace, r.Name))
+}
 
-func madeOtherwise(m istioMetadata, r mesh.Route, kind string, ours bool) string {
+func madeOtherwise(m istioMetadata, r mesh.Route, kind string, ours bool) []string {
 	got, want := m.madeBy(), ""
 	if ours {
 		want = r.Namespace + "/" + kind + "/" + r.Name
 	}
 	if got == want {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("made by %s, expected %s", orNone(got), orNone(want))
+	return []string{fmt.Sprintf("made by %s, expected %s", orNone(got), orNone(want))}
 }
 
-func wrongRetries(route envoyRoute, _ mesh.Route, cell record.Cell) string {
+func wrongRetries(route envoyRoute, _ mesh.Route, cell record.Cell) []string {
 	got := int64(0)
 	if p := route.Action.Retry; p != nil && p.On != "" {
 		got = 1
@@ -180,7 +179,7 @@ func wrongRetries(route envoyRoute, _ mesh.Route, cell record.Cell) string {
 	return differ("retries", got, want)
 }
 
-func wrongRetryOn(route envoyRoute, _ mesh.Route, cell record.Cell) string {
+func wrongRetryOn(route envoyRoute, _ mesh.Route, cell record.Cell) []string {
 	var got, want []string
 	if p := route.Action.Retry; p != nil {
 		got = strings.Split(p.On, ",")
@@ -200,7 +199,7 @@ func wrongRetryOn(route envoyRoute, _ mesh.Route, cell record.Cell) string {
 	return differ("retries on", strings.Join(slices.Compact(got), ","), strings.Join(slices.Compact(want), ","))
 }
 
-func wrongPerTry(route envoyRoute, _ mesh.Route, cell record.Cell) string {
+func wrongPerTry(route envoyRoute, _ mesh.Route, cell record.Cell) []string {
 	got := ""
 	if p := route.Action.Retry; p != nil {
 		got = p.Each
@@ -208,32 +207,30 @@ func wrongPerTry(route envoyRoute, _ mesh.Route, cell record.Cell) string {
 	return differ("time of an attempt", lasting(got), lasting(level(cell, study.FactorPerTryTimeout)))
 }
 
-func wrongTimeout(route envoyRoute, _ mesh.Route, cell record.Cell) string {
-	if route.Action.Timeout == "" { // Envoy's own default, which Istio disables
-		return differ("time of a request", 15*time.Second, lasting(level(cell, study.FactorRequestTimeout)))
-	}
-	return differ("time of a request", lasting(route.Action.Timeout), lasting(level(cell, study.FactorRequestTimeout)))
+func wrongTimeout(route envoyRoute, _ mesh.Route, cell record.Cell) []string {
+	got := cmp.Or(route.Action.Timeout, "15s") // Envoy's own default, which Istio disables
+	return differ("time of a request", lasting(got), lasting(level(cell, study.FactorRequestTimeout)))
 }
 
 func wrongOutliers(c envoyCluster, _ mesh.Route, cell record.Cell) []string {
 	settings := study.ParseSettings(level(cell, study.FactorOutlierDetection))
 	o := c.Outliers
 	if o == nil || len(settings) == 0 {
-		return words(differ("outlier detection", o != nil, len(settings) > 0))
+		return differ("outlier detection", o != nil, len(settings) > 0)
 	}
 	var out []string
 	for _, f := range outlierFields {
 		switch value := settings[f.setting]; {
 		case value == "": // Envoy's default
 		case f.setting == "errors":
-			out = append(out, words(differ(f.setting, number(o.Errors), whole(value)))...)
+			out = append(out, differ(f.setting, number(o.Errors), whole(value))...)
 		case f.setting == "max":
 			percent, _ := wholePercent(value)
-			out = append(out, words(differ(f.setting, number(o.Max), percent))...)
+			out = append(out, differ(f.setting, number(o.Max), percent)...)
 		case f.setting == "interval":
-			out = append(out, words(differ(f.setting, lasting(o.Interval), lasting(value)))...)
+			out = append(out, differ(f.setting, lasting(o.Interval), lasting(value))...)
 		default:
-			out = append(out, words(differ(f.setting, lasting(o.Ejection), lasting(value)))...)
+			out = append(out, differ(f.setting, lasting(o.Ejection), lasting(value))...)
 		}
 	}
 	return out
@@ -257,20 +254,17 @@ func wrongBreakers(c envoyCluster, _ mesh.Route, cell record.Cell) []string {
 		if value := settings[f.setting]; value != "" {
 			want = whole(value)
 		}
-		out = append(out, words(differ(f.setting, number(got[f.setting]), want))...)
+		out = append(out, differ(f.setting, number(got[f.setting]), want)...)
 	}
 	return out
 }
 
 func wrongBalancer(c envoyCluster, _ mesh.Route, cell record.Cell) []string {
-	got := strings.ToLower(c.Policy)
-	if got == "" {
-		got = "round_robin"
-	}
-	return words(differ("load balancer", got, level(cell, study.FactorLoadBalancer)))
+	got := cmp.Or(strings.ToLower(c.Policy), "round_robin")
+	return differ("load balancer", got, level(cell, study.FactorLoadBalancer))
 }
 
-func wrongHash(route envoyRoute, _ mesh.Route, cell record.Cell) string {
+func wrongHash(route envoyRoute, _ mesh.Route, cell record.Cell) []string {
 	var got, want []string
 	for _, h := range route.Action.Hash {
 		got = append(got, h.Header.Name)
@@ -297,17 +291,10 @@ func lasting(text string) time.Duration {
 }
 
 // differ describes a difference between the observed and the requested value;
-// "" if equal.
-func differ[T comparable](what string, got, want T) string {
+// nil if equal.
+func differ[T comparable](what string, got, want T) []string {
 	if got == want {
-		return ""
-	}
-	return fmt.Sprintf("%s: the proxy has %v, the cell sets %v", what, got, want)
-}
-
-func words(text string) []string {
-	if text == "" {
 		return nil
 	}
-	return []string{text}
+	return []string{fmt.Sprintf("%s: the proxy has %v, the cell sets %v", what, got, want)}
 }

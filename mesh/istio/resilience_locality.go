@@ -19,6 +19,15 @@ var (
 // EndpointsPath returns Envoy's path: see envoy/admin/v3/clusters.proto.
 func (*Mesh) EndpointsPath() string { return "/clusters?format=json" }
 
+// locality is where an endpoint is.
+type locality struct {
+	Region string `json:"region"`
+	Zone   string `json:"zone"`
+}
+
+// String formats it as REGION/ZONE.
+func (l locality) String() string { return l.Region + "/" + l.Zone }
+
 // endpointsKnown are a proxy's endpoints by cluster.
 type endpointsKnown struct {
 	Clusters []struct {
@@ -29,11 +38,8 @@ type endpointsKnown struct {
 					Address string `json:"address"`
 				} `json:"socket_address"` // absent: reached through a listener of the proxy itself
 			} `json:"address"`
-			Priority int `json:"priority"` // absent: 0, the highest priority
-			Locality struct {
-				Region string `json:"region"`
-				Zone   string `json:"zone"`
-			} `json:"locality"`
+			Priority int      `json:"priority"` // absent: 0, the highest priority
+			Locality locality `json:"locality"`
 		} `json:"host_statuses"`
 	} `json:"cluster_statuses"`
 }
@@ -91,7 +97,7 @@ func (*Mesh) CheckLocality(endpoints []byte, zone string, routes []mesh.Route, c
 			}
 			for _, h := range c.Hosts {
 				n++
-				switch same := h.Locality.Region+"/"+h.Locality.Zone == zone; {
+				switch same := h.Locality.String() == zone; {
 				case same && h.Priority == 0:
 					near++
 				case same:
@@ -159,11 +165,8 @@ type weights struct {
 		Endpoints struct {
 			Cluster    string `json:"cluster_name"`
 			Localities []struct {
-				Locality struct {
-					Region string `json:"region"`
-					Zone   string `json:"zone"`
-				} `json:"locality"`
-				Weight int64 `json:"load_balancing_weight"`
+				Locality locality `json:"locality"`
+				Weight   int64    `json:"load_balancing_weight"`
 			} `json:"endpoints"`
 		} `json:"endpoint_config"`
 	} `json:"configs"`
@@ -184,7 +187,7 @@ func checkWeights(dump []byte, zone string, routes []mesh.Route, share int) []re
 			}
 			for _, l := range c.Endpoints.Localities {
 				all += l.Weight
-				if l.Locality.Region+"/"+l.Locality.Zone == zone {
+				if l.Locality.String() == zone {
 					own += l.Weight
 				}
 			}

@@ -56,15 +56,9 @@ var providers = []struct {
 // needProviders rejects levels of telemetry whose provider the mesh lacks.
 func needProviders(config meshConfig, proxies []mesh.Proxy) error {
 	for _, p := range proxies {
-	needs:
 		for _, need := range providers {
-			if !strings.HasPrefix(p.Level(study.FactorTelemetry), need.level) {
+			if !strings.HasPrefix(p.Level(study.FactorTelemetry), need.level) || config.hasProvider(need.name) {
 				continue
-			}
-			for _, provider := range config.ExtensionProviders {
-				if provider.Name == need.name {
-					continue needs
-				}
 			}
 			var labels strings.Builder
 			for _, f := range need.fields {

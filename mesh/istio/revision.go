@@ -11,7 +11,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/record"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
@@ -28,19 +27,6 @@ type Revision struct {
 	NamespaceLabels map[string]string
 	// selectors are its discoverySelectors.
 	selectors []metav1.LabelSelector
-	// metrics is the metrics provider of a mesh-wide Telemetry; "" for none. traces means that one
-	// makes sidecars report spans.
-	metrics string
-	traces  bool
-	// istiod is its version, from its image.
-	istiod string
-	// ambient has ztunnel and the node agent, if a study requested them, and agentIn the namespace
-	// of the latter.
-	ambient []record.Component
-	agentIn string
-	// gatewayAPI says whether the cluster has the Gateway API, on or off. istiod watches it even
-	// without any of its objects. "" if that may not be read.
-	gatewayAPI string
 }
 
 // defaultRevision is the chart's name for an installation without a revision.
@@ -73,10 +59,8 @@ func findRevision(ctx context.Context, kube kubernetes.Interface, name string) (
 		return Revision{}, err
 	}
 	out := Revision{Name: revisionOf(d.Labels), Deployment: d.Name, ConfigMap: configMapOf(d)}
-	for _, c := range d.Spec.Template.Spec.Containers {
-		if c.Name == istiodContainer {
-			out.image = c.Image
-		}
+	if c := containerOf(&d.Spec.Template.Spec); c != nil {
+		out.image = c.Image
 	}
 	if d.Labels[revisionLabel] == "" { // it is the only one
 		out.Deployment = ""
@@ -121,7 +105,7 @@ func (m *Mesh) Choose(ctx context.Context, kube kubernetes.Interface, objects dy
 	if err == nil {
 		err = found.Refuse(asked)
 	}
-	m.Revision = found.Revision()
+	m.Revision, m.found = found.revision, found
 	return m.Revision.Name, found.Beside(asked), err
 }
 

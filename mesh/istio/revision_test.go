@@ -114,7 +114,7 @@ func TestDecorateForRevision(t *testing.T) {
 func TestSidecarsOfRevision(t *testing.T) {
 	l := mesh.LeversOf(record.Cell{"sidecar_scope": "mesh", "sidecar_hosts": "./*"})
 	for revision, want := range map[string]string{"canary": "canary", "default": "", "": ""} {
-		out, err := (&ControlPlane{revision: revision}).desiredSidecars(l)
+		out, err := desiredSidecars(l, revision)
 		if err != nil || len(out) != 1 || out[0].GetLabels()[revisionLabel] != want || out[0].GetLabels()[leverLabel] == "" {
 			t.Errorf("%q: %v, %v", revision, out, err)
 		}

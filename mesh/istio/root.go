@@ -98,24 +98,18 @@ func (f *AsFound) readRoot(ctx context.Context, kube kubernetes.Interface, objec
 		case err != nil:
 			return fmt.Errorf("istio: list %s in namespace %s: %w", k.resource.Resource, f.root, err)
 		default:
-			f.addRooted(kind, k, found.Items)
+			for i := range found.Items {
+				o := rooted{kind: kind, object: &found.Items[i]}
+				if !f.revision.reads(o.object) || o.object.GetLabels()[leverLabel] != "" {
+					continue
+				}
+				if o.touches = k.touches(o.spec(), f); o.touches > no {
+					f.others = append(f.others, o)
+				}
+			}
 		}
 	}
 	return nil
-}
-
-// addRooted adds the objects that may apply to a run's sidecars.
-func (f *AsFound) addRooted(kind string, k rootKind, found []unstructured.Unstructured) {
-	for i := range found {
-		o := &found[i]
-		if !f.revision.reads(o) || o.GetLabels()[leverLabel] != "" {
-			continue
-		}
-		spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-		if touches := k.touches(spec, f); touches > no {
-			f.others = append(f.others, rooted{kind, o, touches})
-		}
-	}
 }
 
 // reads reports whether istiod reads an object. It ignores objects with the label of
@@ -140,29 +134,26 @@ func (n namespaceSeen) watchedBy(selectors []metav1.LabelSelector) bool {
 	return n.there && slices.ContainsFunc(selectors, func(s metav1.LabelSelector) bool { return matched(&s, n.labels) })
 }
 
-// seeRoot reads the root namespace once, if selectors may exclude it.
-func (f *AsFound) seeRoot(ctx context.Context, kube kubernetes.Interface, selectors []metav1.LabelSelector) (err error) {
-	if len(selectors) > 0 && !f.rootSeen.known {
-		f.rootSeen, err = seeNamespace(ctx, kube, f.root)
+// seeRoot reads the labels of the root namespace once, if permitted, if selectors may
+// exclude it.
+func (f *AsFound) seeRoot(ctx context.Context, kube kubernetes.Interface, selectors []metav1.LabelSelector) error {
+	if len(selectors) == 0 || f.rootSeen.known {
+		return nil
 	}
-	return err
-}
-
-// seeNamespace reads the labels of a namespace, if permitted.
-func seeNamespace(ctx context.Context, kube kubernetes.Interface, name string) (namespaceSeen, error) {
-	all, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	found, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + f.root})
 	if apierrors.IsForbidden(err) {
-		return namespaceSeen{}, nil
+		return nil
 	}
 	if err != nil {
-		return namespaceSeen{}, fmt.Errorf("istio: labels of namespace %s: %w", name, err)
+		return fmt.Errorf("istio: labels of namespace %s: %w", f.root, err)
 	}
-	for i := range all.Items {
-		if all.Items[i].Name == name {
-			return namespaceSeen{known: true, there: true, labels: all.Items[i].Labels}, nil
+	f.rootSeen.known = true
+	for i := range found.Items {
+		if found.Items[i].Name == f.root { // a fake cluster does not select
+			f.rootSeen.there, f.rootSeen.labels = true, found.Items[i].Labels
 		}
 	}
-	return namespaceSeen{known: true}, nil
+	return nil
 }
 
 // bySelector is for kinds that select pods by spec.selector, or gateways and

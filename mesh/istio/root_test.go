@@ -223,11 +223,11 @@ func TestReadRoot(t *testing.T) {
 func TestReported(t *testing.T) {
 	f, _, _ := rootCluster(t, "", nil, Namespace, "Telemetry spec: {metrics: [{overrides: [{disabled: false}]}, {providers: [{name: theirs}]}]}", "Telemetry spec: {tracing: [{providers: [{name: jaeger}]}]}",
 		"Telemetry spec: {selector: {matchLabels: {tier: web}}, metrics: [{providers: [{name: not-ours}]}]}")
-	m := &Mesh{Revision: f.Revision()}
-	if m.Revision.metrics != "theirs" || !m.Revision.traces {
-		t.Errorf("%+v", m.Revision)
+	if metrics, traces := f.reported(); metrics != "theirs" || !traces {
+		t.Errorf("%q, %v", metrics, traces)
 	}
-	if f, _, _ := rootCluster(t, "", nil, Namespace, "Telemetry spec: {accessLogging: [{disabled: true}]}"); f.Revision().metrics != "" || f.Revision().traces {
-		t.Errorf("%+v", f.Revision())
+	f, _, _ = rootCluster(t, "", nil, Namespace, "Telemetry spec: {accessLogging: [{disabled: true}]}")
+	if metrics, traces := f.reported(); metrics != "" || traces {
+		t.Errorf("%q, %v", metrics, traces)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,13 +29,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// number reads a size from the environment, for manual experiments.
-func number(name string, otherwise int) int {
-	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-		return n
-	}
-	return otherwise
-}
+const (
+	stageServices = 100
+	stageProxies  = 100
+	stageChanges  = 12 // of each kind
+)
 
 // change makes a change and returns how it shows.
 type change struct {
@@ -60,7 +56,7 @@ func TestStagesOnIstiod(t *testing.T) {
 	defer plane.Restore(context.Background())
 	s.injected(t) // for its namespace and Service
 	services := s.kube.CoreV1().Services(inside)
-	for i := range number("STAGES_SERVICES", 100) {
+	for i := range stageServices {
 		_, err := services.Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s-%d", i)},
 			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}, metav1.CreateOptions{})
 		must.OK(t, err)
@@ -79,9 +75,9 @@ func TestStagesOnIstiod(t *testing.T) {
 			func(ctx context.Context, i int) error {
 				_, err := routes.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 					"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "metadata": map[string]any{"name": fmt.Sprintf("v-%d", i)},
-					"spec": map[string]any{"hosts": []any{fmt.Sprintf("s-%d", i%number("STAGES_SERVICES", 100))}, "http": []any{map[string]any{
+					"spec": map[string]any{"hosts": []any{fmt.Sprintf("s-%d", i%stageServices)}, "http": []any{map[string]any{
 						"match": []any{map[string]any{"uri": map[string]any{"prefix": fmt.Sprintf("/marked-%d/", i)}}},
-						"route": []any{map[string]any{"destination": map[string]any{"host": fmt.Sprintf("s-%d", i%number("STAGES_SERVICES", 100))}}}}}}}}, metav1.CreateOptions{})
+						"route": []any{map[string]any{"destination": map[string]any{"host": fmt.Sprintf("s-%d", i%stageServices)}}}}}}}}, metav1.CreateOptions{})
 				return err
 			}},
 		{"endpoints", func(i int) record.Marker { return record.Marker{Type: "eds", Text: fmt.Sprintf("10.250.3.%d", 100+i)} },
@@ -99,7 +95,7 @@ func TestStagesOnIstiod(t *testing.T) {
 	spec := xds.DefaultSpec(net.JoinHostPort(service.Spec.ClusterIP, "15010"))
 	spec.Mesh.IstioVersion = "1.31.0"
 	var names []string
-	for i := range number("STAGES_PROXIES", 100) {
+	for i := range stageProxies {
 		names = append(names, fmt.Sprintf("sim-%d.%s", i, inside))
 		spec.Proxies = append(spec.Proxies, xds.Proxy{Name: fmt.Sprintf("sim-%d", i), Namespace: inside, IP: fmt.Sprintf("10.251.%d.%d", i/250, 1+i%250)})
 	}
@@ -120,7 +116,7 @@ func TestStagesOnIstiod(t *testing.T) {
 	}
 	dialer := lab.NewDialer(s.config)
 	defer dialer.Close()
-	m := stagesMeasurer{plane: plane, pod: pods[0], fleet: fleet, names: names, changes: number("STAGES_CHANGES", 12), made: map[string]int{},
+	m := stagesMeasurer{plane: plane, pod: pods[0], fleet: fleet, names: names, made: map[string]int{},
 		replicas: []observe.Replica{{Name: pods[0].Name, HTTP: dialer.Client(pods[0].Namespace, pods[0].Name, pods[0].AdminPort)}}}
 	for _, c := range changes {
 		t.Run(c.kind, func(t *testing.T) {
@@ -129,7 +125,7 @@ func TestStagesOnIstiod(t *testing.T) {
 			// occurs every time is an error.
 			var wrong []string
 			for range 3 {
-				if wrong = wrongStages(t, c, m.measure(t, c), m.changes*len(names)); len(wrong) == 0 || t.Failed() {
+				if wrong = wrongStages(t, c, m.measure(t, c), stageChanges*len(names)); len(wrong) == 0 || t.Failed() {
 					return
 				}
 				t.Log(strings.Join(wrong, "; "))
@@ -146,7 +142,6 @@ type stagesMeasurer struct {
 	fleet    *xds.Fleet
 	names    []string // of the fleet's proxies
 	replicas []observe.Replica
-	changes  int            // concurrent changes
 	made     map[string]int // changes so far, by kind
 }
 
@@ -168,7 +163,7 @@ func (m *stagesMeasurer) measure(t *testing.T, c change) stages.Waterfall {
 	must.OK(t, err)
 	var events []record.Event
 	first := -1
-	for i := range m.changes {
+	for i := range stageChanges {
 		marker := c.marker(m.made[c.kind])
 		marker.Change = i
 		at, err := m.fleet.Announce([]record.Marker{marker})
@@ -181,7 +176,7 @@ func (m *stagesMeasurer) measure(t *testing.T, c change) stages.Waterfall {
 		e.CommittedNS = time.Now().UnixNano()
 		events = append(events, e)
 		m.made[c.kind]++
-		time.Sleep(time.Duration(number("STAGES_EVERY_MS", 400)+37*(i%5)) * time.Millisecond)
+		time.Sleep(time.Duration(400+37*(i%5)) * time.Millisecond)
 	}
 	m.settle(t, first, log)
 	after, err := observe.ScrapeAll(ctx, m.replicas)
@@ -209,8 +204,6 @@ func (m *stagesMeasurer) measure(t *testing.T, c change) stages.Waterfall {
 	for _, stage := range w.Stages {
 		t.Logf("  %-13s %8.0f us  %s", stage.Name, stage.MeanUS, stage.Source)
 	}
-	t.Logf("  of metrics: queue %.0f us, cds %.0f us, rds %.0f us, eds %.0f us", meanMetric(rises, "pilot_proxy_queue_time", ""),
-		meanMetric(rises, "pilot_xds_push_time", "cds"), meanMetric(rises, "pilot_xds_push_time", "rds"), meanMetric(rises, "pilot_xds_push_time", "eds"))
 	return w
 }
 
@@ -221,7 +214,7 @@ func (m *stagesMeasurer) settle(t *testing.T, first int, log *observe.IstiodLog)
 	lines := -1
 	for began := time.Now(); time.Since(began) < 5*time.Minute; {
 		time.Sleep(time.Second)
-		missing := m.changes * len(m.names)
+		missing := stageChanges * len(m.names)
 		for _, seen := range m.fleet.Sightings(first) {
 			for _, at := range seen.AckedNS {
 				if at >= 0 {
@@ -264,14 +257,4 @@ func wrongStages(t *testing.T, c change, w stages.Waterfall, pairs int) (wrong [
 		say("the residual of %.0f us is not between %.0f and %.0f us", w.ResidualUS, -limit, bound)
 	}
 	return wrong
-}
-
-func meanMetric(rises map[string]float64, name, kind string) float64 {
-	if kind != "" {
-		kind = `{type="` + kind + `"}`
-	}
-	if rises[name+"_count"+kind] == 0 {
-		return 0
-	}
-	return rises[name+"_sum"+kind] / rises[name+"_count"+kind] * 1e6
 }

@@ -108,21 +108,19 @@ func upstreamWaypoint(namespace string) *unstructured.Unstructured {
 		}
 		kept = append(kept, value)
 	}
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "networking.istio.io/v1alpha3", "kind": "EnvoyFilter",
-		"metadata": map[string]any{"name": waypointName, "namespace": namespace},
-		"spec": map[string]any{
-			"targetRefs": []any{map[string]any{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": waypointName}},
-			"configPatches": []any{
-				patch("LISTENER", map[string]any{"name": "inner_connect_originate"}, remove),
-				patch("LISTENER", map[string]any{"name": "outer_connect_originate"}, remove),
-				patch("HTTP_FILTER", filter("waypoint_downstream_peer_metadata"), remove),
-				patch("HTTP_FILTER", filter("waypoint_upstream_peer_metadata"), remove),
-				patch("HTTP_FILTER", filter("connect_authority"), map[string]any{"operation": "REPLACE", "value": map[string]any{"name": "connect_authority",
-					"typed_config": map[string]any{"@type": envoyTypes + "filters.http.set_filter_state.v3.Config", "on_request_headers": kept}}}),
-			},
+	return named("networking.istio.io/v1alpha3", "EnvoyFilter", namespace, waypointName, map[string]any{
+		"targetRefs": []any{map[string]any{
+			"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": waypointName}},
+		"configPatches": []any{
+			patch("LISTENER", map[string]any{"name": "inner_connect_originate"}, remove),
+			patch("LISTENER", map[string]any{"name": "outer_connect_originate"}, remove),
+			patch("HTTP_FILTER", filter("waypoint_downstream_peer_metadata"), remove),
+			patch("HTTP_FILTER", filter("waypoint_upstream_peer_metadata"), remove),
+			patch("HTTP_FILTER", filter("connect_authority"), map[string]any{"operation": "REPLACE",
+				"value": map[string]any{"name": "connect_authority", "typed_config": map[string]any{
+					"@type": envoyTypes + "filters.http.set_filter_state.v3.Config", "on_request_headers": kept}}}),
 		},
-	}}
+	})
 }
 
 const hashableString = "envoy.hashable_string"

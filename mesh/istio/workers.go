@@ -2,6 +2,7 @@ package istio
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -23,7 +24,8 @@ func (*Mesh) AcceptedByWorker(rise map[string]float64) map[int]int64 {
 	out := map[int]int64{}
 	for name, value := range rise {
 		m := workerStat.FindStringSubmatch(name)
-		if m == nil || ownListener(m[1]) {
+		own := func(suffix string) bool { return strings.HasSuffix(m[1], suffix) }
+		if m == nil || slices.ContainsFunc(ownListeners, own) {
 			continue
 		}
 		if worker, err := strconv.Atoi(m[2]); err == nil {
@@ -35,12 +37,3 @@ func (*Mesh) AcceptedByWorker(rise map[string]float64) map[int]int64 {
 
 // WorkerStat reports whether a statistic is one of workerStats.
 func (*Mesh) WorkerStat(name string) bool { return workerStat.MatchString(name) }
-
-func ownListener(name string) bool {
-	for _, suffix := range ownListeners {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
-}
