@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -19,6 +20,22 @@ func TestCPUIsOverTheTimeCounted(t *testing.T) {
 			if x := get(t, f, finding, cell); math.Abs(x.Estimate-want) > 1e-6 {
 				t.Errorf("over %v s: %s is %v mCPU, want %v", overS, finding, x.Estimate, want)
 			}
+		}
+	}
+}
+
+// The use of one proxy is the mean over services, and unknown if that of one was not read.
+func TestPerProxy(t *testing.T) {
+	s := &trialScenario{study: &study.Study{Section: &resilience.Scenario{}}, trial: &record.Trial{Scenario: &record.Scenario{
+		Pods: []record.ScenarioPod{{Service: "clients", Sidecar: true}, {Service: "front", Sidecar: true}, {Service: "front", Sidecar: true}, {Service: "back", Sidecar: true}, {Service: "old"}}}}}
+	for want, memory := range map[float64]map[string]int64{40: {"front.proxy": 100, "back.proxy": 20, "clients.proxy": 7}, -1: {"front.proxy": 100}} {
+		s.trial.Scenario.Memory = memory
+		got := perProxy(s, proxyRoles[record.PartServerProxy], memoryOf, leftAtEnd)
+		if math.IsNaN(got) {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%v: %v, want %v", memory, got, want)
 		}
 	}
 }
