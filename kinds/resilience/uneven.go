@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -44,7 +43,7 @@ func uneven(p *study.Plan) []error {
 	}
 	var out []error
 	for _, c := range all {
-		text := fmt.Sprintf("%s is compared with %s, which has %s: %s", p.Label(c.carried), p.Label(c.other), words.List(c.levers.have), strings.Join(c.levers.why, ", and "))
+		text := fmt.Sprintf("%s is compared with %s, which has %s: %s", p.Label(c.carried), p.Label(c.other), strings.Join(c.levers.have, ", "), strings.Join(c.levers.why, ", and "))
 		if c.more > 0 {
 			text += fmt.Sprintf("; the same applies to %d more", c.more)
 		}

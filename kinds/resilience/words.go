@@ -3,7 +3,6 @@ package resilience
 import (
 	"strconv"
 
-	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -22,13 +21,13 @@ func Percent(share float64) string {
 	}
 }
 
-// PercentilesNeed says how many requests percentiles need: "p50 needs 60, p90 300, p99 3,000".
-func PercentilesNeed() string {
-	needs := func(q record.Quantile) string { return words.Grouped(float64(stat.Takes(float64(q)))) }
-	out := "p50 needs " + needs(0.5)
+// PercentilesNeed says how many requests percentiles need: "p50 needs 60, p90 300, p99 3,000". count
+// formats a number.
+func PercentilesNeed(count func(int64) string) string {
+	out := "p50 needs " + count(stat.Takes(0.5))
 	for _, q := range record.UpTo99()[1:] {
 		if q < 1 {
-			out += ", " + q.Head() + " " + needs(q)
+			out += ", " + q.Head() + " " + count(stat.Takes(float64(q)))
 		}
 	}
 	return out

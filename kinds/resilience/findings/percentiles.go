@@ -6,6 +6,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -32,5 +33,5 @@ func (r refusing) NativeToValue(value any) ref.Val {
 	if !ok || !math.IsNaN(v) {
 		return r.Adapter.NativeToValue(value)
 	}
-	return types.NewErr("a percentile of too few requests: %s", resilience.PercentilesNeed())
+	return types.NewErr("a percentile of too few requests: %s", resilience.PercentilesNeed(func(n int64) string { return words.Grouped(float64(n)) }))
 }

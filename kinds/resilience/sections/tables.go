@@ -58,7 +58,7 @@ func windowTable(f record.Findings) report.Table {
 		t.Notes = append(t.Notes, "A window is named after the step that starts it; NAME.end starts when a step is undone. Fewer ready: the minimum of ready endpoints, for services below full; ejected: the maximum. Attempts: per request, between the two services that have the most.")
 	}
 	if few {
-		t.Notes = append(t.Notes, fmt.Sprintf("–: too few requests for the percentile: %s, so that %d lie beyond it.", resilience.PercentilesNeed(), stat.MinBeyond))
+		t.Notes = append(t.Notes, fmt.Sprintf("–: too few requests for the percentile: %s, so that %d lie beyond it.", resilience.PercentilesNeed(report.Count[int64]), stat.MinBeyond))
 	}
 	return t
 }
