@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -208,11 +207,5 @@ func (a *authority) issue(name string, hosts []string) (certificate, key []byte,
 	if err != nil {
 		return nil, nil, err
 	}
-	var out [2]bytes.Buffer
-	for i, block := range []*pem.Block{{Type: "CERTIFICATE", Bytes: der}, {Type: "PRIVATE KEY", Bytes: text}} {
-		if err := pem.Encode(&out[i], block); err != nil {
-			return nil, nil, err
-		}
-	}
-	return out[0].Bytes(), out[1].Bytes(), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}), nil
 }
