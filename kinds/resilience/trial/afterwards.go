@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
@@ -43,7 +44,7 @@ func (t *scenarioTrial) noteFresh(ctx context.Context) {
 // checkAfterwards records how the proxies that exist after the steps carried the timeline's
 // requests, and whether there were any if requests were answered to the end. The counters of a
 // proxy are lost when it goes.
-func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome) error {
+func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome, book *ledger.Book) error {
 	limited, cancel := context.WithTimeout(ctx, afterSteps)
 	defer cancel()
 	present, err := t.present(limited)
@@ -58,7 +59,7 @@ func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome) error 
 		t.evidence.Carried = append(t.evidence.Carried, record.Check{Name: "carriers" + afterwards, Detail: fmt.Sprintf("the proxies that carry requests do not respond %v after the timeline: %v", afterSteps, err)})
 		return nil
 	}
-	checks, err := t.scene.afterwards(now.since(t.shared.began), t.lastNodes(got, t.lastSince(present[record.PartNode])))
+	checks, err := t.scene.afterwards(now.since(t.shared.began), t.lastNodes(got, book, t.lastSince(present[record.PartNode])))
 	t.evidence.Carried = append(t.evidence.Carried, checks...)
 	return err
 }
@@ -85,7 +86,7 @@ func (t *scenarioTrial) lastSince(present []site.Pod) int64 {
 // lastNodes returns the nodes on which the sides of services, such as front-client and
 // front-server, had the last answered requests of the timeline, by the clients' records and, if
 // they write logs, the workers'. It returns nil if no client was answered.
-func (t *scenarioTrial) lastNodes(got outcome, since int64) map[string][]string {
+func (t *scenarioTrial) lastNodes(got outcome, book *ledger.Book, since int64) map[string][]string {
 	out := map[string][]string{}
 	add := func(service, side, node string) {
 		if key := service + "-" + side; !slices.Contains(out[key], node) {
@@ -100,9 +101,17 @@ func (t *scenarioTrial) lastNodes(got outcome, since int64) map[string][]string 
 	if len(out) == 0 {
 		return nil
 	}
-	served := t.scribe.lastServed()
+	served := map[string]bool{} // pods whose workers answered one of them successfully
+	book.Each(func(r *ledger.Request) bool {
+		for _, e := range r.Workers {
+			if e.StartNS >= since && e.Ended == ledger.EndAnswered && e.Status/100 == 2 {
+				served[e.Pod] = true
+			}
+		}
+		return true
+	})
 	for _, pod := range t.census.account() {
-		if served[pod.Name] < since {
+		if !served[pod.Name] {
 			continue
 		}
 		add(pod.Service, record.SideServer, pod.Node)

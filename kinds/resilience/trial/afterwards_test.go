@@ -186,15 +186,16 @@ func TestLastNodes(t *testing.T) {
 	} {
 		trial := &scenarioTrial{scene: graphScene(t, "{front: {calls: [{to: back}, {to: rare, probability: 1%}]}, back: {}, rare: {}}"),
 			clients: &clients{all: []*client{{resident: pod("c1", roleClients, "one")}, {resident: pod("c2", roleClients, "two")}}},
-			census:  &census{pods: map[string]*resident{}},
-			scribe:  &scribe{book: ledger.New(ledger.Options{}), served: map[string]int64{}}}
+			census:  &census{pods: map[string]*resident{}}}
 		for _, r := range []*resident{pod("f1", "front", "one"), pod("f2", "front", "two"), pod("b1", "back", "three"), pod("r1", "rare", "one")} {
 			trial.census.pods[r.uid] = r
 		}
-		for _, e := range c.workers {
-			trial.scribe.worked(e)
+		book := ledger.New(ledger.Options{})
+		for i, e := range c.workers {
+			e.ID = fmt.Sprint("mm-", i)
+			book.AddWorker(e)
 		}
-		last := trial.lastNodes(outcome{answered: c.answered}, 100)
+		last := trial.lastNodes(outcome{answered: c.answered}, book, 100)
 		var got []string
 		for _, side := range slices.Sorted(maps.Keys(last)) {
 			got = append(got, side+":"+strings.Join(last[side], ","))

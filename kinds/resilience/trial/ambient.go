@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
@@ -239,13 +240,13 @@ func (t *scenarioTrial) warmUp(ctx context.Context) (err error) {
 // checkShared records, by the proxies' own counters, whether the requests to each service in the
 // mesh passed them. It reads the counters after the load has ended. After steps the proxies may be
 // other ones, which have counted less.
-func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outcome) error {
+func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outcome, book *ledger.Book) error {
 	if !t.scene.ambient() {
 		return nil
 	}
 	t.out.Scenario.NodeProxies = len(t.shared.nodes)
 	if len(t.timeline.Steps) > 0 {
-		return t.checkAfterwards(ctx, got)
+		return t.checkAfterwards(ctx, got, book)
 	}
 	present, err := t.present(ctx)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -51,14 +50,6 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 		l.there, l.nodes, l.unread = parts, map[string]bool{}, map[string]error{}
 		for node, pods := range targets {
 			l.nodes[node] = len(pods) > 0
-		}
-	}
-	if !memory {
-		l.peopled = map[string]bool{}
-		for node, pods := range targets {
-			if len(pods) > 0 {
-				l.peopled[node] = true
-			}
 		}
 	}
 	l.mu.Unlock()
@@ -132,6 +123,13 @@ func (l *looks) read(ctx context.Context, node string, targets []observe.Target,
 	if !memory {
 		l.machine[1][node] = shot.Machine
 		l.add(shot, parts)
+		at := shot.Machine.AtUnixNS - l.t.ahead[node]
+		if first && l.nodes[node] {
+			l.begun = max(l.begun, at)
+		}
+		if len(targets) > 0 { // a node without pods is no longer read, or may answer late
+			l.ended = max(l.ended, at)
+		}
 	}
 	return nil
 }
@@ -155,43 +153,10 @@ func (l *looks) unseen(first observe.MachineSample) error {
 
 // counted returns the time over which CPU was counted, in seconds.
 func (l *looks) counted() float64 {
-	begun, ended := l.span()
-	return float64(max(ended-begun, 0)) / 1e9
-}
-
-// span returns the period over which CPU was counted, by the runner's clock. It begins when the
-// last node with pods of the trial in the first sample had been read. It ends with the last sample
-// of any node that still has pods, since an idle node may answer late. A node that steps brought
-// pods to later starts with them, and one without pods is no longer read. If only such nodes are
-// left, the last sample of any node ends the period.
-func (l *looks) span() (begun, ended int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := func(node string, s observe.MachineSample) int64 {
-		if first, ok := l.machine[0][node]; ok {
-			return first.AtUnixNS + int64(s.Elapsed(first)) - l.t.ahead[node]
-		}
-		return s.AtUnixNS - l.t.ahead[node]
+	if l.begun == 0 {
+		return 0
 	}
-	begun, ended = math.MinInt64, math.MinInt64
-	for node, first := range l.machine[0] {
-		if l.nodes[node] {
-			begun = max(begun, at(node, first))
-		}
-	}
-	idle := int64(math.MinInt64)
-	for node, last := range l.machine[1] {
-		if l.peopled[node] {
-			ended = max(ended, at(node, last))
-		} else {
-			idle = max(idle, at(node, last))
-		}
-	}
-	if ended == math.MinInt64 {
-		ended = idle
-	}
-	if begun == math.MinInt64 {
-		return 0, 0
-	}
-	return begun, ended
+	return float64(max(l.ended-l.begun, 0)) / 1e9
 }

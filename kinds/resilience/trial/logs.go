@@ -42,8 +42,7 @@ type scribe struct {
 	book     *ledger.Book    // entries of proxies and workers; the clients' are added at the end
 	over     bool            // settle has handed over the book: later lines are dropped
 	lines    ledger.Lines
-	last     time.Time        // arrival of the last entry
-	served   map[string]int64 // by pod: arrival of the last request that its worker answered successfully
+	last     time.Time // arrival of the last entry
 	failures map[string]string
 }
 
@@ -52,7 +51,7 @@ type readLog func(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry
 
 // newScribe returns a scribe for a scene. It follows nothing if the study keeps no ledger.
 func newScribe(ctx context.Context, kube kubernetes.Interface, namespace string, of *scene, ahead map[string]int64) *scribe {
-	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, book: ledger.New(of.ledgerOptions()), lives: map[string]bool{}, served: map[string]int64{}, failures: map[string]string{}, last: time.Now()}
+	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, book: ledger.New(of.ledgerOptions()), lives: map[string]bool{}, failures: map[string]string{}, last: time.Now()}
 	if m, ok := able[mesh.RequestLogger](of); ok && of.keepsLedger() {
 		s.container, s.read = m.LogContainer(), m.ReadLog
 	}
@@ -102,7 +101,7 @@ func (s *scribe) follow(source ledger.Source, container string, proxy bool) {
 	defer stream.Close()
 	if !proxy {
 		s.failed(who, readWorker(stream, source, func(e ledger.WorkerEntry) {
-			s.add(func() { s.worked(e) })
+			s.add(func() { s.book.AddWorker(e) })
 		}))
 		return
 	}
@@ -113,22 +112,6 @@ func (s *scribe) follow(source ledger.Source, container string, proxy bool) {
 	s.lines.Add(lines)
 	s.mu.Unlock()
 	s.failed(who, err)
-}
-
-// worked adds a worker's entry.
-func (s *scribe) worked(e ledger.WorkerEntry) {
-	s.book.AddWorker(e)
-	if e.Ended == ledger.EndAnswered && e.Status/100 == 2 {
-		s.served[e.Pod] = max(s.served[e.Pod], e.StartNS)
-	}
-}
-
-// lastServed returns, by pod, the arrival of the last request that its worker answered
-// successfully.
-func (s *scribe) lastServed() map[string]int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.served)
 }
 
 // add adds an entry to the book unless the book is closed.

@@ -40,17 +40,19 @@ type looks struct {
 	ejected map[string]map[string]int // by pod, then service
 	there   map[string]string         // targets of the first sample, read or not
 	nodes   map[string]bool           // of the first sample, and whether they had pods of the trial
-	peopled map[string]bool           // with pods of the trial in the last sample
-	first   map[string]usage          // by target
-	last    map[string]usage
-	away    map[string]bool                     // by target, whether the last sample missed it
-	machine [2]map[string]observe.MachineSample // first and last, by node
-	others  map[string]site.Shots               // first and last of each node, including its other processes
-	unread  map[string]error                    // by node without pods of the trial, why the first or last sample is missing
-	host    *observe.Host                       // next to the node, nil if there is none
-	memory  map[string]int64
-	entered entries // of the gateway
-	missed  []verdict.Missed
+	// begun is when the last node with pods of the trial in the first sample had been read, and ended
+	// the last sample of a node with pods, by the runner's clock, in nanoseconds.
+	begun, ended int64
+	first        map[string]usage // by target
+	last         map[string]usage
+	away         map[string]bool                     // by target, whether the last sample missed it
+	machine      [2]map[string]observe.MachineSample // first and last, by node
+	others       map[string]site.Shots               // first and last of each node, including its other processes
+	unread       map[string]error                    // by node without pods of the trial, why the first or last sample is missing
+	host         *observe.Host                       // next to the node, nil if there is none
+	memory       map[string]int64
+	entered      entries // of the gateway
+	missed       []verdict.Missed
 }
 
 // usage is a container's cumulative usage.

@@ -43,33 +43,6 @@ func TestMachineOfSeveralNodes(t *testing.T) {
 		if got := l.cpu()[record.PartMachine].TotalS(); got != c.want {
 			t.Errorf("%s: %v s, want %v", name, got, c.want)
 		}
-		if got := l.counted(); got != 1 {
-			t.Errorf("%s: counted for %v s", name, got)
-		}
-	}
-}
-
-// CPU is counted from the first reading of the last of several nodes, however late, except for one
-// that came during the timeline. It is counted to the end, even if a node lost its last pod long
-// before, or one without any answered late. The nodes' clocks differ.
-func TestCountedOfSeveralNodes(t *testing.T) {
-	l := &looks{t: &scenarioTrial{stage: &stage{ahead: map[string]int64{"fast": 3600e9}}}, nodes: map[string]bool{}, machine: [2]map[string]observe.MachineSample{{}, {}}}
-	if got := l.counted(); got != 0 {
-		t.Errorf("nobody looked, for %v s", got)
-	}
-	for node, read := range map[string][2]float64{"a": {0, 5}, "b": {1.6, 5}, "later": {3, 5}, "left": {0.1, 1}, "fast": {3600.2, 3601}, "idle": {2, 8}} {
-		l.nodes[node] = node != "later" && node != "idle"
-		for i, at := range read {
-			l.machine[i][node] = observe.MachineSample{AtUnixNS: int64(at * 1e9)}
-		}
-	}
-	l.peopled = map[string]bool{"a": true, "b": true, "later": true, "fast": true}
-	if got := l.counted(); got != 3.4 {
-		t.Errorf("counted for %v s, want 3.4", got)
-	}
-	l.peopled = nil
-	if got := l.counted(); got != 6.4 {
-		t.Errorf("nobody has pods at the end: counted for %v s, want 6.4", got)
 	}
 }
 
@@ -152,6 +125,9 @@ func TestFirstLookOfSeveralNodes(t *testing.T) {
 	}
 	if got := cpu[record.PartMachine].TotalS(); got != 4 {
 		t.Errorf("the machine used %v s", got)
+	}
+	if got := l.counted(); got != 2 {
+		t.Errorf("counted for %v s", got)
 	}
 	if l.whole("1") != nil {
 		t.Error("a pod that stayed passes for one that left")

@@ -316,7 +316,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	t.out.Window = record.Window{Start: t.zero.UTC(), Seconds: t.timeline.Duration.Seconds(), Intervals: int(math.Round(t.timeline.Duration.Seconds() / loadInterval.Seconds()))}
 	t.evidence.Collected = t.witness(got, book)
 	_, out.ClockErrorUS, _ = t.evidence.Collected.Apart()
-	if err := t.checkShared(ctx, flowed{out.Scheduled, out.Completed}, got); err != nil {
+	if err := t.checkShared(ctx, flowed{out.Scheduled, out.Completed}, got, book); err != nil {
 		return book, err
 	}
 	return book, t.controlAfter(ctx)

@@ -66,7 +66,7 @@ func TestUnfitProxy(t *testing.T) {
 		if err := trial.lasting(err); !runner.IsFutile(err) {
 			t.Errorf("the run goes on: %v", err)
 		}
-		if err := trial.checkAfterwards(t.Context(), outcome{}); !runner.IsFutile(err) || len(trial.evidence.Carried) > 0 {
+		if err := trial.checkAfterwards(t.Context(), outcome{}, nil); !runner.IsFutile(err) || len(trial.evidence.Carried) > 0 {
 			t.Errorf("the run goes on after steps: %v, %+v", err, trial.evidence.Carried)
 		}
 	}
