@@ -310,6 +310,9 @@ func (r *meshRead) listProxies(ctx context.Context) error {
 		}
 		for _, pod := range list.Items {
 			nodes[pod.Spec.NodeName] = true
+			if pod.DeletionTimestamp != nil {
+				continue
+			}
 			p, container, ok := proxyOf(pod)
 			if !ok {
 				if pod.Annotations[redirection] == "enabled" {

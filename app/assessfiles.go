@@ -366,7 +366,7 @@ func (r *filesRead) object(kind string, raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &pod); err != nil {
 		return err
 	}
-	if pod.Status.Phase == corev1.PodRunning {
+	if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
 		r.pod(pod)
 	}
 	return nil
