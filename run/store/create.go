@@ -86,8 +86,8 @@ func Vacant(path string) error {
 const needRoom = 8 << 20
 
 // Room reports why a run cannot be kept in the directory path, which may be yet to be made: its
-// file system is full, or cannot be written. It changes nothing. A file system without blocks,
-// such as many of FUSE and 9p, does not say how full it is.
+// file system is full, or cannot be written. A file system without blocks, such as many of FUSE and
+// 9p, does not say how full it is: there a folder is made and removed again.
 func Room(path string) error {
 	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
 		var fs unix.Statfs_t
@@ -102,7 +102,11 @@ func Room(path string) error {
 			return errs.WithCode(explain(err, path), errs.CodeUsage)
 		}
 		if fs.Blocks == 0 {
-			return nil
+			trial, err := os.MkdirTemp(dir, ".meshtrial-")
+			if err != nil { // in /proc ENOENT, although dir exists
+				return errs.WithCode(explain(&os.PathError{Op: "write", Path: dir, Err: os.ErrPermission}, path), errs.CodeUsage)
+			}
+			return os.Remove(trial)
 		}
 		return enough(fs.Bavail*uint64(fs.Bsize), path)
 	}

@@ -396,6 +396,12 @@ func TestRoom(t *testing.T) {
 	if err := Room(filepath.Join(dir, "runs")); err != nil {
 		t.Errorf("its size is unknown: %v", err)
 	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if err := Room("/proc/runs"); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--out") {
+		t.Errorf("it has no size, and nobody can write there: %v (%s)", err, errs.Hint(err))
+	}
 	mount(syscall.MS_RDONLY, "")
 	if err := Room(filepath.Join(dir, "runs")); !errors.Is(err, syscall.EROFS) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--out") {
 		t.Errorf("it is only read: %v (%s)", err, errs.Hint(err))
