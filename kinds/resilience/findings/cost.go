@@ -69,13 +69,17 @@ func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 		call(e.From, e.To, e.Calls)
 	}
 	node, read := s.trial.Scenario.CPU[record.PartNode]
-	seconds = node.TotalS() + s.trial.Scenario.CPU[record.PartWaypoint].TotalS()
-	for service, has := range carried {
-		if cpu, ok := s.trial.Scenario.CPU[service+proxySuffix]; ok && has {
+	waypoint, passed := s.trial.Scenario.CPU[record.PartWaypoint]
+	seconds, read = node.TotalS()+waypoint.TotalS(), read && (passed || !study.Waypoint(s.trial.Cell))
+	if !study.Ambient(s.trial.Cell) {
+		read = true
+		for service, has := range carried {
+			cpu, known := s.trial.Scenario.CPU[service+proxySuffix]
 			seconds += cpu.TotalS()
+			read = read && (known || !has)
 		}
 	}
-	if passes == 0 || study.Ambient(s.trial.Cell) && !read { // no proxies, or those of nodes were not read
+	if passes == 0 || !read { // no proxies, or some were not read
 		return math.NaN(), math.NaN(), math.NaN()
 	}
 	return seconds, passes, calls
@@ -91,31 +95,22 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 		return nil
 	}
 	priced := s.Measured(study.MeasureMemory) && m.Proxies > 0 && m.GBMonth > 0
-	price := func(t *trialScenario) (money.Bill, bool) {
+	price := func(t *trialScenario) money.Bill {
 		seconds, passes, calls := proxyUse(t)
-		if math.IsNaN(passes) {
-			return money.Bill{}, false
-		}
-		if t.trial.Scenario.NodeProxies > 0 {
-			use := money.Use{CPUPerHop: money.Exact(seconds / calls)}
-			if priced {
-				use.MemoryBytes = money.Exact(math.NaN())
-			}
-			return m.Price(use), true
-		}
 		use := money.Use{CPUPerHop: m.PerHop(money.Exact(seconds / passes))}
-		if priced {
-			use.MemoryBytes = money.Exact(perProxy(t, func(*resilience.Scenario, graph.Service) bool { return true }, memoryOf, leftAtEnd))
+		memory := perProxy(t, func(*resilience.Scenario, graph.Service) bool { return true }, memoryOf, leftAtEnd)
+		if t.trial.Scenario.NodeProxies > 0 {
+			use.CPUPerHop, memory = money.Exact(seconds/calls), math.NaN()
 		}
-		return m.Price(use), true
+		if priced {
+			use.MemoryBytes = money.Exact(memory)
+		}
+		return m.Price(use)
 	}
 	var out []analysis.Measure
 	add := func(name string, line func(money.Bill) money.Value) {
 		out = append(out, analysis.MeasureOf(name, ofScenario(func(t *trialScenario) float64 {
-			if b, ok := price(t); ok {
-				return line(b).Estimate
-			}
-			return math.NaN()
+			return line(price(t)).Estimate
 		})).Warning(func(o *analysis.Observations, cell int) []note.Note {
 			out := sharedProxies(o, cell)
 			if len(out) > 0 && priced {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -26,7 +27,8 @@ func TestCPUIsOverTheTimeCounted(t *testing.T) {
 
 // The use of one proxy is the mean over services, and unknown if that of one was not read.
 func TestPerProxy(t *testing.T) {
-	s := &trialScenario{study: &study.Study{Section: &resilience.Scenario{}}, trial: &record.Trial{Scenario: &record.Scenario{
+	front := graph.Graph{Services: []graph.Service{{Name: "front", Replicas: 2}}}.WithDefaults()
+	s := &trialScenario{study: &study.Study{Section: &resilience.Scenario{Graph: front, Entry: "front"}}, trial: &record.Trial{Scenario: &record.Scenario{Scheduled: 10,
 		Pods: []record.ScenarioPod{{Service: "clients", Sidecar: true}, {Service: "front", Sidecar: true}, {Service: "front", Sidecar: true}, {Service: "back", Sidecar: true}, {Service: "old"}}}}}
 	for want, memory := range map[float64]map[string]int64{40: {"front.proxy": 100, "back.proxy": 20, "clients.proxy": 7}, -1: {"front.proxy": 100}} {
 		s.trial.Scenario.Memory = memory
@@ -37,5 +39,13 @@ func TestPerProxy(t *testing.T) {
 		if got != want {
 			t.Errorf("%v: %v, want %v", memory, got, want)
 		}
+	}
+	s.trial.Scenario.CPU = map[string]record.CPU{"front.proxy": {UserS: 3}, "clients.proxy": {UserS: 1}}
+	if used, _, _ := proxyUse(s); !math.IsNaN(used) {
+		t.Errorf("without those of back all used %v s", used)
+	}
+	s.trial.Scenario.CPU["back.proxy"] = record.CPU{}
+	if used, passes, _ := proxyUse(s); used != 4 || passes != 20 {
+		t.Errorf("all used %v s in %v passes", used, passes)
 	}
 }

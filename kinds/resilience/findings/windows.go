@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -31,21 +32,35 @@ func (s *trialScenario) cut(book *ledger.Book) {
 	accounts := book.AccountsAt(func(c *ledger.ClientEntry) int64 { return zero + s.moment(c) }, spans...)
 	s.account = accounts[0]
 	s.total, s.totalLatency = s.window("whole", []string{"whole"}, 0, s.length, s.requests, accounts[0])
-	rest := s.requests
 	for i, b := range s.bounds {
 		to := s.length
-		own := rest
 		if i+1 < len(s.bounds) {
 			to = s.bounds[i+1].at
-			n, _ := slices.BinarySearchFunc(rest, to, func(r sent, at int64) int { return cmp.Compare(r.at, at) })
-			own, rest = rest[:n], rest[n:]
 		}
-		w, latency := s.window(strings.Join(b.names, " + "), b.names, b.at, to, own, accounts[i+1])
+		w, latency := s.window(strings.Join(b.names, " + "), b.names, b.at, to, s.own(i), accounts[i+1])
 		s.windows, s.latency = append(s.windows, w), append(s.latency, latency)
 	}
 	s.countZones(book)
 	s.move()
 	s.expect()
+}
+
+// own returns the requests of a window.
+func (s *trialScenario) own(window int) []sent {
+	low, high := 0, len(s.requests)
+	if window > 0 {
+		low = s.first(s.bounds[window].at)
+	}
+	if window+1 < len(s.bounds) {
+		high = s.first(s.bounds[window+1].at)
+	}
+	return s.requests[low:high]
+}
+
+// first returns the index of the first request from a time on.
+func (s *trialScenario) first(at int64) int {
+	i, _ := slices.BinarySearchFunc(s.requests, at, func(r sent, at int64) int { return cmp.Compare(r.at, at) })
+	return i
 }
 
 // keyOf returns the key of a request, and the endpoint that the clients' proxy chose for it.
@@ -64,12 +79,12 @@ func keyOf(r *ledger.Request) (key int, host string) {
 
 // move counts, for each window, the keys that moved to another endpoint.
 func (s *trialScenario) move() {
-	before, rest := map[int]string{}, s.requests
+	before := map[int]string{}
 	for i := range s.windows {
 		w := &s.windows[i]
 		now := map[int]string{}
-		for ; len(rest) > 0 && (i+1 == len(s.bounds) || rest[0].at < s.bounds[i+1].at); rest = rest[1:] {
-			if r := &rest[0]; r.ok && r.key >= 0 && r.host != "" {
+		for _, r := range s.own(i) {
+			if r.ok && r.key >= 0 && r.host != "" {
 				now[r.key] = r.host
 			}
 		}
@@ -149,15 +164,8 @@ func (s *trialScenario) answersIn(from, to int64) int {
 func (s *trialScenario) during(from, to int64) []record.ScenarioSample {
 	zero := s.trial.Scenario.StartNS
 	all := s.trial.Scenario.Samples
-	low := slices.IndexFunc(all, func(p record.ScenarioSample) bool { return p.AtNS-zero >= from })
-	if low < 0 {
-		return nil
-	}
-	high := low
-	for high < len(all) && all[high].AtNS-zero < to {
-		high++
-	}
-	return all[low:high]
+	at := func(ns int64) int { return sort.Search(len(all), func(i int) bool { return all[i].AtNS-zero >= ns }) }
+	return all[at(from):max(at(from), at(to))]
 }
 
 // longestFailing returns the longest time, in nanoseconds, from a request that failed or never
@@ -248,14 +256,7 @@ func (s *trialScenario) measureSteps() {
 				break
 			}
 		}
-		low := slices.IndexFunc(s.requests, func(r sent) bool { return r.at >= one.begin })
-		if low >= 0 {
-			high := low
-			for high < len(s.requests) && s.requests[high].at < next {
-				high++
-			}
-			one.LongestFailUS = float64(longestFailing(s.requests[low:high], next)) / 1e3
-		}
+		one.LongestFailUS = float64(longestFailing(s.requests[s.first(one.begin):s.first(next)], next)) / 1e3
 	}
 }
 
