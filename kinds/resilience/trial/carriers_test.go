@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
@@ -40,9 +41,8 @@ func (*unprogrammed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"status": {"conditions": [{"type": "Programmed", "status": "False", "reason": "Pending", "message": "asked for as %s"}]}}`, r.URL.Path)
 }
 
-// A waypoint that istiod never creates ends the run with the second trial that waits for it, and
-// reports the state of its Gateway. One that existed for an earlier trial, or comes late, only
-// costs its trial.
+// The error of waiting for a waypoint that istiod never creates has the state of its Gateway, and
+// where to look.
 func TestNoWaypoint(t *testing.T) {
 	plan := studytest.Plan(t, strings.NewReplacer("sidecars: ambient", "sidecars: waypoint", ", {to: old}", "", ", old: {sidecar: false}", "").Replace(ambientServices))
 	s := sceneIn(t, plan, plan.Cells[0], sitetest.Istio())
@@ -54,51 +54,33 @@ func TestNoWaypoint(t *testing.T) {
 	must.OK(t, err)
 	at.Kube = fakecluster.New()
 	trial := &scenarioTrial{stage: &stage{Site: at, say: func(string, ...any) {}}, scene: s, census: &census{pods: map[string]*resident{}}}
-	for name, before := range map[string]record.Way{"never": nil, "another part": {record.PartNode}, "before": {record.PartNode, record.PartWaypoint}} {
-		trial.carriers, trial.missed = before, nil
-		for turn := range 2 {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			err := trial.findShared(ctx)
-			cancel()
-			for _, want := range []string{"gateway-name=waypoint is ready: there is no such pod", "Programmed is False (Pending: asked for as /apis/gateway.networking.k8s.io/v1/namespaces/meshtrial-run/gateways/waypoint)"} {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("%s: %v; want %q", name, err, want)
-				}
-			}
-			if want := turn > 0 && name != "before"; runner.IsFutile(err) != want || !strings.Contains(errs.Hint(err), "logs -l app=istiod") {
-				t.Errorf("%s, trial %d: futile %v, hint %q", name, turn, runner.IsFutile(err), errs.Hint(err))
-			}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err = trial.findShared(ctx)
+	for _, want := range []string{"gateway-name=waypoint is ready: there is no such pod", "Programmed is False (Pending: asked for as /apis/gateway.networking.k8s.io/v1/namespaces/meshtrial-run/gateways/waypoint)"} {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(errs.Hint(err), "logs -l app=istiod") {
+			t.Errorf("%v (hint %q); want %q", err, errs.Hint(err), want)
 		}
 	}
-	// A pod that the node agent has yet to redirect is not a wait for a waypoint, nor vice versa.
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "front-1", Labels: map[string]string{"istio.io/dataplane-mode": "ambient"}},
-		Spec: corev1.PodSpec{NodeName: "one"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
-	for _, first := range []bool{true, false} {
-		trial.carriers, trial.missed = nil, nil
-		for turn, taken := range []bool{first, !first, first} {
-			want := "wait until Istio's node agent has added pods"
-			at.Kube = fakecluster.New(pod)
-			if taken {
-				at.Kube, want = fakecluster.New(), "gateway-name=waypoint is ready"
+}
+
+// A part that no trial had ends the run with the second trial that waits for it. One that existed for
+// an earlier trial, or comes late, only costs its trial.
+func TestLasting(t *testing.T) {
+	for waits, futile := range map[string]int{ // by trial: the part that is absent, or none; the trial that ends the run
+		"waypoint waypoint": 1, "node node": 1, "waypoint node waypoint": 2,
+		"waypoint none waypoint waypoint": -1, "node waypoint node": -1,
+	} {
+		trial := &scenarioTrial{stage: &stage{}, scene: &scene{cell: record.Cell{study.FactorSidecars: study.SidecarsWaypoint}}}
+		for i, part := range strings.Fields(waits) {
+			var waited error
+			if part != "none" {
+				waited = absent{map[string]string{"node": record.PartNode, "waypoint": record.PartWaypoint}[part], errors.New("its image is being pulled")}
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			err := trial.findShared(ctx)
-			cancel()
-			futile := turn == 2 && first // the other one's node had its proxy
-			if err == nil || !strings.Contains(err.Error(), want) || runner.IsFutile(err) != futile {
-				t.Errorf("taken %v first, trial %d: %v, futile %v, want %q", first, turn, err, runner.IsFutile(err), want)
+			if err := trial.lasting(waited); !errors.Is(err, waited) || runner.IsFutile(err) != (i == futile) {
+				t.Errorf("%s, trial %d: %v, futile %v", waits, i, err, runner.IsFutile(err))
 			}
 		}
-	}
-	trial.carriers, trial.missed = nil, nil
-	slow := absent{record.PartWaypoint, errors.New("its image is being pulled")}
-	for i, waited := range []error{slow, nil, slow, slow} {
-		if err := trial.lasting(waited); !errors.Is(err, waited) || runner.IsFutile(err) {
-			t.Errorf("a slow one, trial %d: %v", i, err)
-		}
-	}
-	if !trial.carriers.Has(record.PartWaypoint) {
-		t.Errorf("what was there is not known: %v", trial.carriers)
 	}
 }
 

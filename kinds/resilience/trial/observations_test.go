@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -66,39 +65,42 @@ func TestCountersBeginWithTheTimeline(t *testing.T) {
 	})
 }
 
-// counting returns the observers of two nodes on which everything has used total, and which answer
-// only if both are queried at once; broken fails.
-func counting(t *testing.T, total *uint64, broken *string) map[string]observe.Client {
-	meet, out := make(chan bool), map[string]observe.Client{}
-	for _, node := range []string{"a", "b"} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case meet <- true:
-			case <-meet:
-			case <-time.After(10 * time.Second):
-				t.Errorf("node %s is asked alone", node)
-			}
-			if node == *broken {
-				http.Error(w, "the line broke", http.StatusBadGateway)
-				return
-			}
-			var request observe.SnapshotsRequest
-			if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
-				t.Error(err)
-			}
-			out := observe.Snapshot{Targets: map[string]observe.Sample{}, Machine: observe.MachineSample{AtUnixNS: int64(*total), BootID: "1", UserNS: 2 * *total}}
-			for _, target := range request.Targets {
-				out.Targets[target.Name] = observe.Sample{CPU: observe.CPUSample{TotalNS: *total, UserNS: *total}}
-			}
-			if err := json.NewEncoder(w).Encode(observe.SnapshotsAnswer{Snapshots: []observe.Snapshot{out}}); err != nil {
-				t.Error(err)
-			}
-		}))
-		t.Cleanup(server.Close)
-		out[node] = observe.Client{HTTPClient: server.Client(), BaseURL: server.URL}
-	}
-	return out
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// through returns an observer whose responses f gives.
+func through(f roundTrip) observe.Client {
+	return observe.Client{HTTPClient: &http.Client{Transport: f}, BaseURL: "http://node"}
 }
+
+func answerOf(shot observe.Snapshot) (*http.Response, error) {
+	data, err := json.Marshal(observe.SnapshotsAnswer{Snapshots: []observe.Snapshot{shot}})
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(data))}, err
+}
+
+// counting returns the observer of a node on which everything has used total, at that time, and the
+// machine twice as much. It fails as broken says.
+func counting(total *uint64, broken func() bool) observe.Client {
+	return through(func(r *http.Request) (*http.Response, error) {
+		defer r.Body.Close()
+		var request observe.SnapshotsRequest
+		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+			return nil, err
+		}
+		if broken() {
+			return nil, errors.New("the line broke")
+		}
+		shot := observe.Snapshot{Targets: map[string]observe.Sample{}, ProcessesNS: int64(*total), Processes: []observe.ProcessSample{{PID: 1, Command: "kubelet", TotalNS: *total / 4}},
+			Machine: observe.MachineSample{AtUnixNS: int64(*total), BootID: "1", CPUs: 2, UserNS: 2 * *total, IdleNS: min(*total, 20e9)}}
+		for _, target := range request.Targets {
+			shot.Targets[target.Name] = observe.Sample{CPU: observe.CPUSample{TotalNS: *total, UserNS: *total}}
+		}
+		return answerOf(shot)
+	})
+}
+
+func never() bool { return false }
 
 // looksAt samples what is at a site.
 func looksAt(at *site.Site) *looks {
@@ -109,8 +111,8 @@ func looksAt(at *site.Site) *looks {
 // The first sample covers all nodes, at once: what a pod had used before it, on whichever node,
 // does not belong to the trial. A later pod had used nothing.
 func TestFirstLookOfSeveralNodes(t *testing.T) {
-	total, broken := uint64(5e9), ""
-	at := &site.Site{Observers: counting(t, &total, &broken), Control: []site.Pod{{UID: "1", Node: "a"}, {UID: "2", Node: "b"}}}
+	total := uint64(5e9)
+	at := &site.Site{Observers: map[string]observe.Client{"a": counting(&total, never), "b": counting(&total, never)}, Control: []site.Pod{{UID: "1", Node: "a"}, {UID: "2", Node: "b"}}}
 	l := looksAt(at)
 	for range 2 {
 		must.OK(t, l.cost(t.Context(), false))
@@ -141,13 +143,13 @@ func TestFirstLookOfSeveralNodes(t *testing.T) {
 // Pods on a node that could not be read in the first sample count from the next one, not from their
 // start, and the trial's CPU is counted for correspondingly less time.
 func TestFirstLookThatFails(t *testing.T) {
-	total, broken := uint64(5e9), "b"
-	at := &site.Site{Observers: counting(t, &total, &broken), Control: []site.Pod{{UID: "1", Node: "a"}, {UID: "2", Node: "b"}}}
+	total, broken := uint64(5e9), true
+	at := &site.Site{Observers: map[string]observe.Client{"a": counting(&total, never), "b": counting(&total, func() bool { return broken })}, Control: []site.Pod{{UID: "1", Node: "a"}, {UID: "2", Node: "b"}}}
 	l := looksAt(at)
 	if err := l.cost(t.Context(), false); err == nil || !strings.Contains(err.Error(), "observe node b") {
 		t.Fatalf("an observer that does not answer: %v", err)
 	}
-	at.Control, broken = append(at.Control, site.Pod{UID: "3", Node: "b"}), ""
+	at.Control, broken = append(at.Control, site.Pod{UID: "3", Node: "b"}), false
 	for total = 6e9; total <= 7e9; total += 1e9 {
 		must.OK(t, l.cost(t.Context(), false))
 	}
@@ -165,20 +167,6 @@ type twoNodes struct{ lab.Lab }
 func (twoNodes) RESTConfig() *rest.Config { return &rest.Config{} }
 func (twoNodes) Process() int             { return 1 }
 func (twoNodes) Size() int                { return 2 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// through returns an observer whose responses f gives.
-func through(f roundTrip) observe.Client {
-	return observe.Client{HTTPClient: &http.Client{Transport: f}, BaseURL: "http://node"}
-}
-
-func answerOf(shot observe.Snapshot) (*http.Response, error) {
-	data, err := json.Marshal(observe.SnapshotsAnswer{Snapshots: []observe.Snapshot{shot}})
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(data))}, err
-}
 
 // A lab node without pods of the trial does not invalidate it, whichever sample of the node fails:
 // its usage is not the trial's, and the other node counts the machine, for the whole time. Other
@@ -201,25 +189,7 @@ func TestLooksAtIdleNodeThatFail(t *testing.T) {
 			at, err := site.New(twoNodes{}, nil, "r")
 			must.OK(t, err)
 			total, fails, asked := uint64(5e9), c.fails[0], 0
-			answer := func(r *http.Request) (*http.Response, error) {
-				defer r.Body.Close()
-				var request observe.SnapshotsRequest
-				if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
-					return nil, err
-				}
-				shot := observe.Snapshot{Targets: map[string]observe.Sample{}, ProcessesNS: int64(total), Processes: []observe.ProcessSample{{PID: 1, Command: "kubelet", TotalNS: total / 4}},
-					Machine: observe.MachineSample{AtUnixNS: int64(total), BootID: "1", CPUs: 2, UserNS: 2 * total, IdleNS: min(total, 20e9)}}
-				for _, target := range request.Targets {
-					shot.Targets[target.Name] = observe.Sample{CPU: observe.CPUSample{TotalNS: total, UserNS: total}}
-				}
-				return answerOf(shot)
-			}
-			at.Observers = map[string]observe.Client{"b": through(answer), "a": through(func(r *http.Request) (*http.Response, error) {
-				if asked++; fails {
-					return nil, errors.New("the line broke")
-				}
-				return answer(r)
-			})}
+			at.Observers = map[string]observe.Client{"b": counting(&total, never), "a": counting(&total, func() bool { asked++; return fails })}
 			at.Control = []site.Pod{{UID: "1", Node: "b"}}
 			trial := &scenarioTrial{looks: looksAt(at)}
 			l := trial.looks
@@ -251,7 +221,7 @@ func TestLooksAtIdleNodeThatFail(t *testing.T) {
 			} else if o := trial.out.Others; o == nil || o.ClusterS != 15 || said != "" {
 				t.Errorf("others used %+v, said %q", o, said)
 			}
-			at.Observers["b"] = through(func(*http.Request) (*http.Response, error) { return nil, errors.New("the line broke") })
+			at.Observers["b"] = counting(&total, func() bool { return true })
 			if err := l.cost(t.Context(), false); err == nil || !strings.Contains(err.Error(), "observe node b") {
 				t.Errorf("a node of the trial: %v", err)
 			}
