@@ -111,29 +111,43 @@ func TestSizingAlongPods(t *testing.T) {
 
 const gated = "graph: {services: {edge: {gateway: true, replicas: 2, calls: [{to: b}]}, b: {replicas: 2}}}\n"
 
-// A gateway is where clients enter, has no worker, and needs a mesh with ingress gateways.
-func TestGatewayRefused(t *testing.T) {
-	plan := func(text string) error {
-		s, err := study.Parse([]byte(head+text), "small.yaml", nil)
+// Steps and cells that a graph does not support are refused, at their position: a gateway is where
+// clients enter, has no worker, and needs a mesh with ingress gateways; revisions need sidecars in every
+// cell; a waypoint is in none of the zones that a step cuts off.
+func TestRefused(t *testing.T) {
+	step := func(action string) string {
+		return "timeline:\n  duration: 60s\n  steps:\n  - {name: sick, at: 1s, " + action + "}\n"
+	}
+	const moved = "timeline:\n  duration: 60s\n  steps:\n  - {name: second, at: 1s, revision: {name: other, istio: second}}\n  - {name: moved, at: 20s, move: {to: other}}\n"
+	for _, c := range []struct {
+		text  string
+		wants []string // none if it is accepted
+	}{
+		{gated + quiet, nil}, {gated + step("process: {of: envoy, service: edge, do: kill}"), nil}, {gated + strings.ReplaceAll(eventful, "service: b", "service: edge"), nil},
+		{gated + "load: {to: b}\n" + quiet, []string{"small.yaml:4:12"}},
+		{gated + step("worker: {service: edge, set: {ready: false}}"), []string{"small.yaml:7:44"}},
+		{gated + step("process: {of: worker, service: edge, do: kill}"), []string{"small.yaml:7:40"}},
+		{gated + step("process: {of: envoy, service: clients, do: kill}"), []string{"small.yaml:7:40"}},
+		{gated + quiet + "mesh: none\n", []string{"small.yaml:3:36"}},
+		{gated + quiet + bothWays, []string{"small.yaml:3:36"}},
+		{named + fromEntry + moved, nil},
+		{named + fromEntry + moved + "mesh: none\n", []string{"small.yaml:8:", "small.yaml:9:", "no revisions"}},
+		{named + fromEntry + moved + "settings: {sidecars: ambient}\n", []string{"small.yaml:8:", "small.yaml:9:", "no sidecars to move"}},
+		{named + fromEntry + moved + "variants: {with: {}, bare: {mesh: none}}\n", []string{"small.yaml:8:", "small.yaml:9:", "no revisions"}},
+		{named + fromEntry + step("zone: {service: b}") + "settings: {sidecars: ambient}\n", nil},
+		{named + fromEntry + step("zone: {service: b}") + "settings: {sidecars: waypoint}\n", []string{"small.yaml:8:42"}},
+	} {
+		s, err := study.Parse([]byte(head+c.text), "small.yaml", nil)
 		if err == nil {
 			_, err = study.NewPlan(s, 1)
 		}
-		return err
-	}
-	worker := "timeline:\n  duration: 10s\n  steps:\n  - {name: sick, at: 1s, worker: {service: edge, set: {ready: false}}}\n"
-	killed := "timeline:\n  duration: 10s\n  steps:\n  - {name: sick, at: 1s, process: {of: %s, service: edge, do: kill}}\n"
-	for _, c := range []struct{ text, at string }{
-		{gated + quiet, ""}, {gated + strings.Replace(killed, "%s", "envoy", 1), ""}, {gated + strings.ReplaceAll(eventful, "service: b", "service: edge"), ""},
-		{gated + "load: {to: b}\n" + quiet, "small.yaml:4:12"},
-		{gated + worker, "small.yaml:7:44"},
-		{gated + strings.Replace(killed, "%s", "worker", 1), "small.yaml:7:40"},
-		{gated + strings.Replace(strings.Replace(killed, "edge", "clients", 1), "%s", "envoy", 1), "small.yaml:7:40"},
-		{gated + quiet + "mesh: none\n", "small.yaml:3:36"},
-		{gated + quiet + bothWays, "small.yaml:3:36"},
-	} {
-		err := plan(c.text)
-		if (err == nil) != (c.at == "") || err != nil && !strings.Contains(err.Error(), c.at) {
-			t.Errorf("%s: %v, want one at %q", c.text, err, c.at)
+		if (err == nil) != (c.wants == nil) {
+			t.Errorf("%s: %v", c.text, err)
+		}
+		for _, want := range c.wants {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want one with %q", c.text, err, want)
+			}
 		}
 	}
 }
@@ -177,41 +191,6 @@ func TestZoned(t *testing.T) {
 	f, _ := Kind.Factor(study.FactorLocality)
 	for level, ok := range map[string]bool{"own=1%": true, "own=99%": true, "own=0%": false, "own=100%": false, "own=08%": false, "own=8": false, "own": false, "near": false} {
 		if _, err := f.Canonical(level); (err == nil) != ok {
-			t.Errorf("%s: %v", level, err)
-		}
-	}
-}
-
-// Steps that concern revisions need a mesh with sidecars, in every cell.
-func TestRevisionsRefused(t *testing.T) {
-	const moved = "timeline:\n  duration: 60s\n  steps:\n  - {name: second, at: 1s, revision: {name: other, istio: second}}\n  - {name: moved, at: 20s, move: {to: other}}\n"
-	for text, wants := range map[string][]string{
-		"":                                nil,
-		"mesh: none\n":                    {"small.yaml:8:", "small.yaml:9:", "no revisions"},
-		"settings: {sidecars: ambient}\n": {"small.yaml:8:", "small.yaml:9:", "no sidecars to move"},
-		"variants: {with: {}, bare: {mesh: none}}\n": {"small.yaml:8:", "small.yaml:9:", "no revisions"},
-	} {
-		s, err := study.Parse([]byte(head+named+fromEntry+moved+text), "small.yaml", nil)
-		if err == nil {
-			_, err = study.NewPlan(s, 1)
-		}
-		if (err == nil) != (wants == nil) {
-			t.Errorf("%q: %v", text, err)
-		}
-		for _, want := range wants {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%q: %v, want %q", text, err, want)
-			}
-		}
-	}
-}
-
-// A waypoint is in none of the zones that a step cuts off.
-func TestZoneBesideWaypoint(t *testing.T) {
-	away := "timeline:\n  duration: 10s\n  steps:\n  - {name: away, at: 1s, zone: {service: b}}\n"
-	for level, ok := range map[string]bool{study.SidecarsAmbient: true, study.SidecarsWaypoint: false} {
-		_, err := study.Parse([]byte(head+named+fromEntry+away+"settings: {sidecars: "+level+"}\n"), "small.yaml", nil)
-		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "small.yaml:8:42") {
 			t.Errorf("%s: %v", level, err)
 		}
 	}

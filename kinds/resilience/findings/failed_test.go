@@ -50,25 +50,17 @@ func TestLatencyOfFailedRequests(t *testing.T) {
 	}{
 		"outage":                {outage, study.Expr{Text: `window("gone").latency_p99 < 1000.0`}, "fail", `window("gone").latency_p99 is never`},
 		"too few":               {outage, study.Expr{Text: `window("start").latency_p99 < 1000.0`}, "inconclusive", "p99 3,000"},
-		"too few, answered":     {outage, study.Expr{Text: `window("start").answered_p90 > 1000.0`}, "inconclusive", "too few requests"},
 		"too few, else decided": {outage, study.Expr{Text: `window("start").answered_max > 1000.0 && window("start").latency_p99 < 1000.0`}, "fail", ""},
 		"enough":                {outage, study.Expr{Text: `window("start").latency_p50 < 1000.0`}, "pass", "10 ms"},
 		"outage, median":        {outage, study.Expr{Text: `window("gone").latency_p50 < 1000.0`}, "fail", "is never"},
 		"outage, answered":      {outage, study.Expr{Text: `window("gone").answered_p99 < 1000.0`}, "fail", "is never"},
-		"outage, in windows":    {outage, study.Expr{Text: `windows.all(w, w.latency_p99 < 1000.0)`}, "fail", ""},
 		"outage, before":        {outage, study.Expr{Text: `window("start").latency_max < 20.0 && window("start").answered_max < 20.0`}, "pass", ""},
-		"outage, whole":         {outage, study.Expr{Text: `total.latency_p99 < 20.0`}, "fail", "is never"},
-		"outage, half":          {outage, study.Expr{Text: `total.latency_p50 < 20.0 && total.answered_max < 20.0`}, "pass", ""},
 		"outage, moments":       {outage, within("latency_p99 < 500.0"), "fail", "latency_p99 never"},
-		"outage, answered then": {outage, within("answered_p99 < 500.0"), "fail", "answered_p99 never"},
 		"silent":                {silent, study.Expr{Text: `window("gone").latency_p99 < 1000.0`}, "fail", "is never"},
-		"silent, errors":        {silent, study.Expr{Text: `window("gone").error_share < 1.0`}, "fail", "is 100%"},
 		"silent, moments":       {silent, within("error_share < 0.5"), "fail", "error_share 100%"},
 		"third":                 {third, study.Expr{Text: `window("gone").latency_p90 < 20.0`}, "fail", "is never"},
 		"third, half":           {third, study.Expr{Text: `window("gone").latency_p50 < 20.0`}, "pass", ""},
 		"third, answered":       {third, study.Expr{Text: `window("gone").answered_max < 20.0`}, "pass", ""},
-		"third, moments":        {third, within("latency_p90 < 20.0"), "fail", "latency_p90 never"},
-		"third, half then":      {third, within("latency_p50 < 20.0 && answered_max < 20.0"), "pass", ""},
 	} {
 		if a := asked(t, c.run, c.e); a.Outcome != c.want || !strings.Contains(a.Detail, c.detail) {
 			t.Errorf("%s: %s, %q; want %s, %q", name, a.Outcome, a.Detail, c.want, c.detail)

@@ -72,18 +72,14 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// A zone that is called until the step ends was never left.
-func TestNeverShifted(t *testing.T) {
-	f := analyze(t, zonedRun(t, 2000, 2000))
-	if x := get(t, f, "time_to_shift", f.Cells[0].Cell); x.Reason != record.ReasonNotReached {
+// A zone that is called until the step ends was never left. Where nobody called it once it was cut off,
+// callers turned away at once.
+func TestShifted(t *testing.T) {
+	never, once := analyze(t, zonedRun(t, 2000, 2000)), analyze(t, zonedRun(t, 1300, 1000))
+	if x := get(t, never, "time_to_shift", never.Cells[0].Cell); x.Reason != record.ReasonNotReached {
 		t.Errorf("%+v", x)
 	}
-}
-
-// Where nobody called the zone once it was cut off, callers turned away at once.
-func TestShiftedAtOnce(t *testing.T) {
-	f := analyze(t, zonedRun(t, 1300, 1000))
-	if x := get(t, f, "time_to_shift", f.Cells[0].Cell); x.Reason == record.ReasonNotReached || x.Estimate < 0 || x.Estimate > 200_000 {
+	if x := get(t, once, "time_to_shift", once.Cells[0].Cell); x.Reason == record.ReasonNotReached || x.Estimate < 0 || x.Estimate > 200_000 {
 		t.Errorf("%+v", x)
 	}
 }

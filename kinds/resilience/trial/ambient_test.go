@@ -175,19 +175,6 @@ func TestCarriedThroughWaypoint(t *testing.T) {
 			t.Errorf("%s: %v", service.Name, service.Labels)
 		}
 	}
-	evidence := func() (rise, waypoint map[string]float64) {
-		rise, waypoint = map[string]float64{}, map[string]float64{}
-		for service, requests := range map[string]float64{"front": 500, "back": 1001} {
-			for reporter, workload := range map[string]string{"source": "waypoint", "destination": service} {
-				labels := `{connection_security_policy="mutual_tls",destination_service_name="` + service + `",destination_workload="` + workload +
-					`",destination_workload_namespace="` + s.namespace + `",reporter="` + reporter + `"}`
-				rise["istio_tcp_connections_opened_total"+labels] = 24
-				rise["istio_tcp_sent_bytes_total"+labels], rise["istio_tcp_received_bytes_total"+labels] = 300*requests, 300*requests
-			}
-			waypoint[fmt.Sprintf("cluster.inbound-vip|%d|http|%s.%s.svc.cluster.local.upstream_rq_total", protocol.Of(protocol.HTTP1).Plain.Port, service, s.namespace)] = requests
-		}
-		return rise, waypoint
-	}
 	for name, c := range map[string]struct {
 		spoil func(rise, waypoint map[string]float64) map[string]float64 // the waypoint's
 		want  string
@@ -211,13 +198,30 @@ func TestCarriedThroughWaypoint(t *testing.T) {
 			return waypoint
 		}, "back-client-ztunnel back-client-ztunnel-bytes"},
 	} {
-		rise, waypoint := evidence()
+		rise, waypoint := map[string]float64{}, map[string]float64{}
+		s.passed(rise, waypoint, "front", 24, 500, 300*500)
+		s.passed(rise, waypoint, "back", 24, 1001, 300*1001)
 		checks, err := s.carried(risesOf{record.PartNode: rise, record.PartWaypoint: c.spoil(rise, waypoint)}, flowed{501, 500}, math.MaxInt64)
 		must.OK(t, err)
 		if got := failedIn(checks); got != c.want {
 			t.Errorf("%s: failed %q, want %q", name, got, c.want)
 		}
 	}
+}
+
+// passed adds what ztunnel and a waypoint counted of requests to a service. Without a waypoint the
+// source's connections lead to the service itself.
+func (s *scene) passed(rise, waypoint map[string]float64, service string, connections, requests, received float64) {
+	for reporter, workload := range map[string]string{"source": service, "destination": service} {
+		if s.way().Has(record.PartWaypoint) && reporter == "source" {
+			workload = "waypoint"
+		}
+		labels := `{connection_security_policy="mutual_tls",destination_service_name="` + service + `",destination_workload="` + workload +
+			`",destination_workload_namespace="` + s.namespace + `",reporter="` + reporter + `"}`
+		rise["istio_tcp_connections_opened_total"+labels] = connections
+		rise["istio_tcp_sent_bytes_total"+labels], rise["istio_tcp_received_bytes_total"+labels] = 300*requests, received
+	}
+	waypoint[fmt.Sprintf("cluster.inbound-vip|%d|http|%s.%s.svc.cluster.local.upstream_rq_total", protocol.Of(protocol.HTTP1).Plain.Port, service, s.namespace)] = requests
 }
 
 // failedIn returns the names of failed checks, in order.

@@ -1,14 +1,12 @@
 package trial
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
-	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
@@ -84,26 +82,12 @@ func TestCarriedByChance(t *testing.T) {
 		for level, want := range map[string]string{"ambient": c.ambient, "waypoint": c.waypoint} {
 			s := graphScene(t, c.services, "payload="+c.payload, "sidecars="+level)
 			rise, waypoint := map[string]float64{}, map[string]float64{}
-			came := map[string]float64{"front": float64(c.of), "back": c.requests}
-			for service, requests := range came {
-				connections, bytes := min(24, requests), 300*requests
-				if service == "front" {
-					connections = 24
-					if c.payload == "64KiB" {
-						bytes = 65_600 * requests
-					}
-				}
-				for reporter, workload := range map[string]string{"source": service, "destination": service} {
-					if level == "waypoint" && reporter == "source" {
-						workload = "waypoint"
-					}
-					labels := `{connection_security_policy="mutual_tls",destination_service_name="` + service + `",destination_workload="` + workload +
-						`",destination_workload_namespace="` + s.namespace + `",reporter="` + reporter + `"}`
-					rise["istio_tcp_connections_opened_total"+labels] = connections
-					rise["istio_tcp_sent_bytes_total"+labels], rise["istio_tcp_received_bytes_total"+labels] = 300*requests, bytes
-				}
-				waypoint[fmt.Sprintf("cluster.inbound-vip|%d|http|%s.%s.svc.cluster.local.upstream_rq_total", protocol.Of(protocol.HTTP1).Plain.Port, service, s.namespace)] = requests
+			received := 300.0
+			if c.payload == "64KiB" {
+				received = 65_600
 			}
+			s.passed(rise, waypoint, "front", 24, float64(c.of), received*float64(c.of))
+			s.passed(rise, waypoint, "back", min(24, c.requests), c.requests, 300*c.requests)
 			all := risesOf{record.PartNode: rise}
 			if level == "waypoint" {
 				all[record.PartWaypoint] = waypoint
