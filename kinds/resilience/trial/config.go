@@ -136,56 +136,45 @@ func (h *executor) config(ctx context.Context, c *fault.Config) (*execution, err
 			return nil, err
 		}
 	}
-	w := &configuring{executor: h, config: c, objects: all, witness: witness}
-	out := &execution{begin: w.begin, prove: w.prove, end: w.end}
+	refused := "" // the API server's error, if the step expects one
+	out := &execution{
+		begin: func(ctx context.Context) error {
+			for _, one := range all {
+				err := one.act(ctx, h.changes)
+				switch {
+				case c.Rejected && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)):
+					refused = err.Error()
+				case err != nil:
+					return fmt.Errorf("change %s: %w", one.name(), err)
+				}
+			}
+			return nil
+		},
+		prove: func(ctx context.Context) (string, error) {
+			switch {
+			case refused != "":
+				return "the API server rejected it: " + refused, nil
+			case c.Rejected:
+				return witness.rejected(ctx)
+			case witness == nil:
+				return proveObjects(ctx, all)
+			}
+			return witness.changed(ctx)
+		},
+		end: func(ctx context.Context) error {
+			var errs []error
+			for _, one := range slices.Backward(all) {
+				errs = append(errs, one.undo(ctx, h.changes))
+			}
+			return errors.Join(errs...)
+		},
+	}
 	var names []string
 	for _, one := range all {
 		names, out.outlasting = append(names, one.name()), append(out.outlasting, journal.ObjectOf(one.object))
 	}
 	out.target = strings.Join(names, ", ")
 	return out, nil
-}
-
-// configuring is one step's changes to Kubernetes objects.
-type configuring struct {
-	*executor
-	config  *fault.Config
-	objects []*changed
-	witness *witness // nil if proxies receive none of them
-	refused string   // the API server's error, if the step expects one
-}
-
-func (w *configuring) begin(ctx context.Context) error {
-	for _, one := range w.objects {
-		if err := one.act(ctx, w.changes); err != nil {
-			if w.config.Rejected && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
-				w.refused = err.Error()
-				continue
-			}
-			return fmt.Errorf("change %s: %w", one.name(), err)
-		}
-	}
-	return nil
-}
-
-func (w *configuring) prove(ctx context.Context) (string, error) {
-	switch {
-	case w.refused != "":
-		return "the API server rejected it: " + w.refused, nil
-	case w.config.Rejected:
-		return w.witness.rejected(ctx)
-	case !slices.ContainsFunc(w.objects, (*changed).ofMesh):
-		return proveObjects(ctx, w.objects)
-	}
-	return w.witness.changed(ctx)
-}
-
-func (w *configuring) end(ctx context.Context) error {
-	var errs []error
-	for _, one := range slices.Backward(w.objects) {
-		errs = append(errs, one.undo(ctx, w.changes))
-	}
-	return errors.Join(errs...)
 }
 
 // ofMesh reports whether proxies receive such objects.

@@ -30,85 +30,71 @@ func (h *executor) drain(ctx context.Context, a *fault.Drain) (*execution, error
 	if err != nil {
 		return nil, err
 	}
-	d := &draining{executor: h, before: map[string]map[string]bool{}, leaving: map[string]map[string]bool{}, changed: map[string][]fields.Field{}}
+	out := &execution{}
+	var nodes []string
 	for _, r := range chosen {
-		if !slices.Contains(d.nodes, r.Node) {
-			d.nodes = append(d.nodes, r.Node)
+		if !slices.Contains(nodes, r.Node) {
+			nodes = append(nodes, r.Node)
+			out.outlasting = append(out.outlasting, nodeObject(r.Node))
 		}
 	}
-	if err := roomBeside(ctx, h.Kube, d.nodes); err != nil {
+	if err := roomBeside(ctx, h.Kube, nodes); err != nil {
 		return nil, err
 	}
-	out := &execution{target: "node " + strings.Join(d.nodes, ", "), begin: d.begin, prove: d.prove, end: d.end}
-	for _, node := range d.nodes {
-		out.outlasting = append(out.outlasting, d.object(node))
+	out.target = "node " + strings.Join(nodes, ", ")
+	before, leaving := map[string]map[string]bool{}, map[string]map[string]bool{} // UIDs of pods, by service
+	changed := map[string][]fields.Field{}                                        // by node
+	out.begin = func(ctx context.Context) error {
+		for _, node := range nodes {
+			step, err := h.changes.Change(ctx, nodeObject(node), whyDrained, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+				return live, unstructured.SetNestedField(live.Object, true, "spec", "unschedulable")
+			})
+			if len(step) > 0 {
+				changed[node] = step
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for _, service := range h.scene.scenario.Names() {
+			before[service], leaving[service] = h.uids(service), map[string]bool{}
+			for _, r := range h.census.living(service) {
+				if !slices.Contains(nodes, r.Node) {
+					continue
+				}
+				leaving[service][r.uid] = true
+				if err := h.Kube.CoreV1().Pods(h.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+					return fmt.Errorf("evict pod %s from node %s: %w", r.Name, r.Node, err)
+				}
+			}
+		}
+		return nil
+	}
+	out.prove = func(ctx context.Context) (string, error) {
+		left := 0
+		for service, pods := range leaving {
+			if len(pods) == 0 {
+				continue
+			}
+			if _, err := h.proveNew(ctx, service, before[service], len(pods), pods); err != nil {
+				return "", err
+			}
+			left += len(pods)
+		}
+		return fmt.Sprintf("%d pods were evicted, and as many others are endpoints elsewhere", left), nil
+	}
+	out.end = func(ctx context.Context) error {
+		var failed []error
+		for node, step := range changed {
+			failed = append(failed, h.changes.Revert(ctx, nodeObject(node), whyDrained, step))
+		}
+		return errors.Join(failed...)
 	}
 	return out, nil
 }
 
-// draining is the work of one step that drains nodes.
-type draining struct {
-	*executor
-	nodes           []string
-	before, leaving map[string]map[string]bool // UIDs of pods, by service
-	changed         map[string][]fields.Field  // by node
-}
-
-func (d *draining) object(node string) journal.Object {
-	return journal.Object{APIVersion: "v1", Kind: "Node", Name: node}
-}
-
-func (d *draining) begin(ctx context.Context) error {
-	for _, node := range d.nodes {
-		step, err := d.changes.Change(ctx, d.object(node), whyDrained, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-			return live, unstructured.SetNestedField(live.Object, true, "spec", "unschedulable")
-		})
-		if len(step) > 0 {
-			d.changed[node] = step
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, one := range d.scene.scenario.Graph.Services {
-		d.before[one.Name], d.leaving[one.Name] = d.uids(one.Name), map[string]bool{}
-		for _, r := range d.census.living(one.Name) {
-			if !slices.Contains(d.nodes, r.Node) {
-				continue
-			}
-			d.leaving[one.Name][r.uid] = true
-			if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("evict pod %s from node %s: %w", r.Name, r.Node, err)
-			}
-		}
-	}
-	return nil
-}
-
-// prove waits until none of the pods is an endpoint and others have replaced them.
-func (d *draining) prove(ctx context.Context) (string, error) {
-	left := 0
-	for _, one := range d.scene.scenario.Graph.Services {
-		leaving := d.leaving[one.Name]
-		if len(leaving) == 0 {
-			continue
-		}
-		if _, err := d.proveNew(ctx, one.Name, d.before[one.Name], len(leaving), leaving); err != nil {
-			return "", err
-		}
-		left += len(leaving)
-	}
-	return fmt.Sprintf("%d pods were evicted, and as many others are endpoints elsewhere", left), nil
-}
-
-func (d *draining) end(ctx context.Context) error {
-	var failed []error
-	for _, node := range d.nodes {
-		if step := d.changed[node]; len(step) > 0 {
-			failed = append(failed, d.changes.Revert(ctx, d.object(node), whyDrained, step))
-		}
-	}
-	return errors.Join(failed...)
+func nodeObject(name string) journal.Object {
+	return journal.Object{APIVersion: "v1", Kind: "Node", Name: name}
 }
 
 // roomBeside reports, as an error, whether pods cannot go to nodes other than these.

@@ -166,7 +166,6 @@ func TestFaultsOnNodes(t *testing.T) {
 		}
 		b.none(t)
 	})
-	t.Run("a dead runner", func(t *testing.T) { b.testDeadRunner(t) })
 	t.Run("a dead role", func(t *testing.T) { b.testDeadRole(t) })
 	t.Run("killed", func(t *testing.T) {
 		for _, of := range []string{fault.OfWorker, fault.OfProxy} {
@@ -222,24 +221,6 @@ func (b *faultBench) onlyIstiod(t *testing.T) string {
 		return ""
 	}
 	return string(found.Items[0].UID)
-}
-
-// testDeadRunner begins faults whose leases are not renewed.
-func (b *faultBench) testDeadRunner(t *testing.T) {
-	pod := b.pod(t, faultServer)
-	client, err := b.executor.faults.At(pod.Node)
-	must.OK(t, err)
-	c := node.Container{PodUID: pod.UID, ID: pod.Containers["istio-proxy"]}
-	f, err := client.Signal(t.Context(), node.SignalRequest{Container: c, Kind: node.KindEnvoy, Signal: node.SignalStop, LeaseMS: 500})
-	must.OK(t, err)
-	must.OK(t, must.Err(client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pod(t, faultClient).Address}, Direction: node.In, Cut: true, LeaseMS: 500})))
-	eventually.Within(t, 3*time.Minute, "the end of the leases", func() bool {
-		list, err := client.List(t.Context())
-		return err == nil && len(list) == 0
-	})
-	if now, err := client.Look(t.Context(), f.Processes); err != nil || now[0].State == "T" {
-		t.Errorf("%+v, %v", now, err)
-	}
 }
 
 // testDeadRole kills the fault role while faults are in force: the replacement that Kubernetes
