@@ -146,7 +146,7 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 	for _, part := range t.scene.way() {
 		place, at := t.seats(part)
 		for _, node := range at {
-			pod, err := t.awaitProxy(ctx, place, node)
+			pod, err := t.await(ctx, place, node, t.FindProxy)
 			if err == nil {
 				err = runner.Futile(mesh.Fits(t.scene.mesh, place, pod.State))
 			}
@@ -169,27 +169,20 @@ func (t *scenarioTrial) seats(part string) (record.Place, []string) {
 	return p.Place, []string{""}
 }
 
-// awaitProxy waits for a proxy that answers: a node's, or any at the place for "".
-func (t *scenarioTrial) awaitProxy(ctx context.Context, place record.Place, node string) (site.Pod, error) {
-	return t.await(ctx, place, node, t.FindProxy)
-}
-
 // await waits until find returns the proxy of a node, or any at the place for "".
 func (t *scenarioTrial) await(ctx context.Context, place record.Place, node string, find func(context.Context, mesh.Proxies, string) (site.Pod, error)) (site.Pod, error) {
 	proxies := t.proxiesAt(place)
 	watch := t.WatchProxy(proxies)
 	for {
 		pod, err := find(ctx, proxies, node)
-		if err != nil {
-			if hopeless := watch(ctx, err); hopeless != nil && ctx.Err() == nil {
-				return pod, hopeless
-			}
+		if err == nil {
+			return pod, nil
 		}
-		if err == nil || wake.Pause(ctx, leverEvery) != nil {
-			if err != nil {
-				err = t.Unready(ctx, proxies, err)
-			}
-			return pod, err
+		if hopeless := watch(ctx, err); hopeless != nil && ctx.Err() == nil {
+			return pod, hopeless
+		}
+		if wake.Pause(ctx, leverEvery) != nil {
+			return pod, t.Unready(ctx, proxies, err)
 		}
 	}
 }

@@ -244,10 +244,11 @@ func (h *executor) proveNew(ctx context.Context, service string, before map[stri
 	if err != nil {
 		return "", fmt.Errorf("%d of %d new pods of %s are endpoints, and %d old ones: %w", fresh, count, service, stale, err)
 	}
+	text := fmt.Sprintf("the EndpointSlices of %s have %d new endpoints", service, fresh)
 	if old != nil {
-		return fmt.Sprintf("the EndpointSlices of %s have %d new endpoints and none of the old", service, fresh), nil
+		text += " and none of the old"
 	}
-	return fmt.Sprintf("the EndpointSlices of %s have %d new endpoints", service, fresh), nil
+	return text, nil
 }
 
 // annotations returns the annotations that a service's pods start with, with sidecars of another

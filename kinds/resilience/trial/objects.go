@@ -318,18 +318,12 @@ func (s *scene) decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	return gated.DecorateGateway(w, pod)
 }
 
-// gatewayPod returns the pod template of a gateway before the mesh fills it in.
-func (s *scene) gatewayPod(one *graph.Service) corev1.PodTemplateSpec {
-	pod := site.RolePod(one.Name, s.run, corev1.Container{}, s.images)
-	pod.Spec.Containers = nil
-	pod.Spec.TerminationGracePeriodSeconds = site.Ptr(int64(graceSeconds))
-	return pod
-}
-
-// workerPod returns the pod template of a service.
+// workerPod returns the pod template of a service. The mesh fills in that of a gateway.
 func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
 	if one.Gateway {
-		return s.gatewayPod(one), nil
+		pod := site.RolePod(one.Name, s.run, corev1.Container{}, s.images)
+		pod.Spec.Containers, pod.Spec.TerminationGracePeriodSeconds = nil, site.Ptr(int64(graceSeconds))
+		return pod, nil
 	}
 	config, err := s.behaviourText(one)
 	if err != nil {
