@@ -1,11 +1,10 @@
 package controlplane
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -75,35 +74,13 @@ func TestHostsOfSidecars(t *testing.T) {
 	}
 }
 
-// Installed values stand in for levers that a cell does not name, and never for those that it
-// names.
+// Installed values stand in for levers that a cell does not name, in the factors' spelling, and never
+// for those that it names. Other values are no levels.
 func TestKnown(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		cell, found := record.Cell{"proxies": "5"}, record.Cell{}
-		for _, f := range Levers() {
-			levels := pool(f)
-			cell[f.Name] = rapid.SampledFrom(append([]string{study.NotApplicable}, levels...)).Draw(t, f.Name)
-			if rapid.Bool().Draw(t, "found "+f.Name) {
-				found[f.Name] = rapid.SampledFrom(append([]string{"no level; of anything"}, levels...)).Draw(t, "found "+f.Name)
-			}
-		}
-		known, strange := Known(cell, found)
-		for _, f := range Levers() {
-			want := cell[f.Name]
-			is, ok := found[f.Name]
-			canonical, err := f.Canonical(is)
-			if ok && err == nil && !f.Sets(cell[f.Name]) {
-				want = canonical
-			}
-			if known[f.Name] != want {
-				t.Errorf("%s is known as %q, want %q", f.Name, known[f.Name], want)
-			}
-			if slices.Contains(strange, f.Name) != (ok && err != nil && !f.Sets(cell[f.Name])) {
-				t.Errorf("%s, found as %q, is strange: %v", f.Name, is, strange)
-			}
-		}
-		if known["proxies"] != "5" || len(known) != len(cell) {
-			t.Errorf("%v", known)
-		}
-	})
+	cell := record.Cell{"proxies": "5", "debounce_after": study.LevelInstalled, "debounce_max": "20s", "sidecar_hosts": study.NotApplicable, "export_to": study.LevelInstalled}
+	known, strange := Known(cell, record.Cell{"debounce_after": "1500ms", "debounce_max": "30s", "sidecar_hosts": "a/*", "export_to": "a,b"})
+	want := cell.With(record.Cell{"debounce_after": "1.5s", "sidecar_hosts": "a/*"})
+	if !maps.Equal(known, want) || !slices.Equal(strange, []string{"export_to"}) {
+		t.Errorf("%v, strange %q, want %v", known, strange, want)
+	}
 }

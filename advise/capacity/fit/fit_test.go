@@ -15,19 +15,27 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
+	"github.com/meshtrial/meshtrial/advise/capacity/world"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/studies"
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 func parameter(m *model.Model, p model.Parameter) model.Fitted { return m.Parameters[p] }
 
-// From runs that an istiod with known parameters would produce, the fit recovers these, and
-// predicts a mesh many times as large.
+// From a run of the shipped study that an istiod with known parameters would produce, the fit
+// recovers these, and predicts the held-out mesh, which is many times as large.
 func TestFindsWhatMadeTheRuns(t *testing.T) {
+	text, err := studies.Read("capacity-holdout")
+	must.OK(t, err)
+	p := studytest.Plan(t, string(text))
+	changes := func(rate float64) int { return int(rate * controlplane.Of(p.Study).Duration.Seconds()) }
 	v := truth()
-	run := madeUp(t, v, cells(t, sizes+large), 3, 0.02, 1)
+	run, err := (&world.World{Values: v}).Run(p.Cells, world.Trials{Blocks: 3, Changes: changes, Noise: 0.02, Seed: 1})
+	must.OK(t, err)
 	m, err := Fit([]record.Run{run}, Options{Seed: 1, Draws: 20, HoldOut: record.Cell{"variant": "held-out"}})
 	must.OK(t, err)
 	for p, within := range map[model.Parameter]float64{

@@ -39,20 +39,11 @@ func cells(t testing.TB, variants string) []record.Cell {
 const sizes = "  a: {proxies: 50, services: 50, change_rate: 2}\n  b: {proxies: 300, services: 50, change_rate: 2}\n  c: {proxies: 50, services: 300, change_rate: 2}\n" +
 	"  d: {proxies: 300, services: 300, change_rate: 1}\n  e: {proxies: 300, services: 300, change_rate: 6}\n  f: {proxies: 300, services: 300, change_rate: 6, change: virtualservice}\n"
 
-const large = "  held-out: {proxies: 2000, services: 1000, change_rate: 1}\n"
-
 // madeUp returns a run of trials that an istiod with these parameters would
 // produce, with noise: each figure has an independent error factor.
 func madeUp(t testing.TB, v model.Values, cells []record.Cell, trials int, noise float64, seed uint64) record.Run {
 	t.Helper()
-	return madeUpOf(t, v, cells, nil, trials, noise, seed)
-}
-
-// madeUpOf does the same with the number of changes in a trial given by many
-// for its rate.
-func madeUpOf(t testing.TB, v model.Values, cells []record.Cell, many func(rate float64) int, trials int, noise float64, seed uint64) record.Run {
-	t.Helper()
-	run, err := (&world.World{Values: v}).Run(cells, world.Trials{Blocks: trials, Changes: many, Noise: noise, Seed: seed})
+	run, err := (&world.World{Values: v}).Run(cells, world.Trials{Blocks: trials, Noise: noise, Seed: seed})
 	must.OK(t, err)
 	return run
 }

@@ -49,25 +49,6 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// Less than was measured does not widen any interval.
-func TestBelowIsNoWider(t *testing.T) {
-	m := made(nil)
-	width := func(at Mesh, output string) float64 {
-		p, err := m.Predict(at, Options{Seed: 1, Draws: 40})
-		must.OK(t, err)
-		return math.Log(p.Output(output).High / p.Output(output).Low)
-	}
-	small := mesh(5, 5, 0.001)
-	small.Cores = 64
-	within := mesh(200, 200, 1)
-	within.Cores = 64
-	for _, output := range []string{OutMemory, OutCPU} {
-		if a, b := width(small, output), width(within, output); a > 1.3*b {
-			t.Errorf("%s: the interval of a small and quiet mesh spans %.3g, of one as measured %.3g", output, a, b)
-		}
-	}
-}
-
 // However rare changes are, some are simulated; if a requested horizon contains none, that
 // is reported.
 func TestQuiet(t *testing.T) {

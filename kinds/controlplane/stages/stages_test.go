@@ -146,36 +146,6 @@ func meanOf(w Waterfall, name string) float64 {
 	return math.Inf(1) // not measured
 }
 
-// Changes that share a push: the one that opened it shows how long the watch takes, and the others
-// debounced for less.
-func TestStagesOfMergedChanges(t *testing.T) {
-	var istiod istiodAt
-	names := []string{"p.a"}
-	stable := epoch + 155*ms
-	// Committed at 0, 20 and 50 ms, each 5 ms later at istiod.
-	istiod.line(stable, "Push debounce stable[1] 3 for config VirtualService/a/b and 2 more configs: 100ms since last change, 150ms since last push, forced=false")
-	istiod.line(stable+ms, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
-	istiod.line(stable+3*ms, "RDS: PUSH for node:p.a resources:1 size:1B")
-	var events []record.Event
-	for k, at := range []int64{20, 0, 50} { // the order of events does not matter
-		received := (stable+4*ms-epoch)/ms - at
-		events = append(events, record.Event{Change: k, SentNS: epoch + at*ms - ms, CommittedNS: epoch + at*ms,
-			Markers: []record.Marker{{Type: "rds"}},
-			Seen:    record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{received * 1000}, AckedUS: []int64{(received + 1) * 1000}}})
-	}
-	w := Make(Input{Events: events, Proxies: names, Logs: []observe.IstiodLines{istiod.log(t)}})
-	for name, want := range map[string]float64{record.StageWatch: 5000, record.StageDebounce: (130 + 150 + 100) / 3.0 * 1000,
-		record.StagePushContext: 1000, record.StageWire: 1000, record.StageAck: 1000} {
-		if got := meanOf(w, name); math.Abs(got-want) > 1 {
-			t.Errorf("%s: %.1f, want %.1f", name, got, want)
-		}
-	}
-	// Queue and generation, for which istiod has no timer here.
-	if math.Abs(w.ResidualUS-2000) > 1 || w.Pairs != 3 || !slices.Equal(w.Missing, []string{record.StageQueue, record.StageGenerate}) {
-		t.Errorf("%+v", w)
-	}
-}
-
 // The commit of the change that opened a push was recorded 60 ms late. Another change's was not,
 // and istiod was not notified of that one before it was sent.
 func TestStagesOfALateOpener(t *testing.T) {

@@ -95,21 +95,10 @@ func TestFleetSpec(t *testing.T) {
 }
 
 func TestBadProxies(t *testing.T) {
-	bad := controlplane.Levels{Clients: controlplane.ClientsNeverAcks}
-	for _, tt := range []struct {
-		n     int
-		share study.Ratio
-		want  []int32
-	}{{0, 0.5, nil}, {1, 0.01, []int32{0}}, {10, 0.1, []int32{0}}, {10, 0.3, []int32{0, 3, 6}}, {3, 1, []int32{0, 1, 2}}} {
-		ids := slices.Repeat([]population.Identity{{Type: population.Sidecar}}, tt.n)
-		if got := badProxies(&controlplane.Control{BadShare: tt.share}, bad, ids); !slices.Equal(got, tt.want) {
-			t.Errorf("%g of %d: %v, want %v", tt.share, tt.n, got, tt.want)
-		}
-	}
-	for _, level := range []string{controlplane.ClientsGood, study.NotApplicable} {
-		ids := []population.Identity{{Type: population.Sidecar}}
-		if got := badProxies(&controlplane.Control{BadShare: 1}, controlplane.Levels{Clients: level}, ids); got != nil {
-			t.Errorf("clients %s: %v misbehave", level, got)
+	ids := slices.Repeat([]population.Identity{{Type: population.Sidecar}}, 10)
+	for clients, want := range map[string][]int32{controlplane.ClientsNeverAcks: {0, 3, 6}, controlplane.ClientsGood: nil, study.NotApplicable: nil} {
+		if got := badProxies(&controlplane.Control{BadShare: 0.3}, controlplane.Levels{Clients: clients}, ids); !slices.Equal(got, want) {
+			t.Errorf("clients %s: %v, want %v", clients, got, want)
 		}
 	}
 }

@@ -1,13 +1,9 @@
 package verdict
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
-	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
@@ -77,50 +73,4 @@ func TestJudgeSimulators(t *testing.T) {
 			t.Errorf("%v ms: %+v", limit, out.Validity)
 		}
 	}
-}
-
-// Sightings by several simulators make the same record and events as those of a single one.
-func TestSimulatorsJudgedAsOne(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		trial, whole := aTrial(rapid.IntRange(2, 6).Draw(rt, "proxies"), rapid.IntRange(1, 5).Draw(rt, "changes"))
-		spoil(rt, &trial, &whole)
-		n := rapid.IntRange(2, whole.Audience.Simulated).Draw(rt, "simulators")
-		at := xds.Divide(whole.Audience.Simulated, n)
-		split := whole
-		split.Markers = nil
-		for _, m := range whole.Markers {
-			parts := make([]xds.Part[xds.MarkerSightings], n)
-			for i := range parts {
-				ahead := int64(i) * 5e6
-				parts[i] = xds.Part[xds.MarkerSightings]{First: at[i], AheadNS: ahead, Said: m}
-				said := &parts[i].Said
-				said.Proxy, said.ReceivedNS, said.AckedNS = share(m.Proxy, m.ReceivedNS, m.AckedNS, at[i], at[i+1], ahead)
-				if m.Stays != nil {
-					stays := &xds.Columns{}
-					stays.Proxy, stays.ReceivedNS, stays.AckedNS = share(m.Stays.Proxy, m.Stays.ReceivedNS, m.Stays.AckedNS, at[i], at[i+1], ahead)
-					said.Stays = stays
-				}
-			}
-			split.Markers = append(split.Markers, xds.SightingsOf(parts))
-		}
-		if one, several := judged(t, trial, whole, nil), judged(t, trial, split, nil); !bytes.Equal(one, several) {
-			rt.Errorf("of one\n%s\nof %d\n%s", one, n, several)
-		}
-	})
-}
-
-// share returns the sightings of the proxies from one number to another, as their fleet reports
-// them.
-func share(proxies []int32, received []int64, acked record.Times, from, to int, ahead int64) (p []int32, r []int64, a record.Times) {
-	for k, proxy := range proxies {
-		if int(proxy) < from || int(proxy) >= to {
-			continue
-		}
-		at := acked[k]
-		if at != record.Never {
-			at += ahead
-		}
-		p, r, a = append(p, proxy-int32(from)), append(r, received[k]+ahead), append(a, at)
-	}
-	return p, r, a
 }
