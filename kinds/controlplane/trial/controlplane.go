@@ -197,9 +197,12 @@ func (c *controlPlane) Reconnect(ctx context.Context) error {
 		return err
 	}
 	c.Redial()
-	c.reals, c.caller, c.gateway = nil, nil, nil
+	c.forget()
 	return c.find(ctx)
 }
+
+// forget drops the connections to the last trial's own pods, which still exist.
+func (c *controlPlane) forget() { c.reals, c.caller, c.gateway = nil, nil, nil }
 
 // populationTimeout limits the creation of a cell's pods, Services and other objects. Levers have
 // their own limit.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/drive/population"
@@ -59,5 +60,16 @@ func TestGatewayMadeAnew(t *testing.T) {
 			t.Errorf("%v: made anew %v, the pod behind it %v", tt.cell, now != gateway, behind != backend)
 		}
 		gateway = now
+	}
+}
+
+// Real pods that a cell does not have are removed, also if a connection was lost since they were made.
+func TestRealPodsGo(t *testing.T) {
+	kube := fakecluster.New(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: site.RoleReal, Namespace: "a"}})
+	c := &controlPlane{Site: &site.Site{Run: "run", Kube: kube}, deployedReal: true, reals: []site.Pod{{}}}
+	c.forget()
+	must.OK(t, c.ensureReal(t.Context(), controlplane.Levels{}, mesh.Levers{Namespaces: []string{"a"}}, ""))
+	if all, err := kube.AppsV1().Deployments("a").List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) > 0 {
+		t.Errorf("%+v, %v", all, err)
 	}
 }
