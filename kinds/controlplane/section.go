@@ -169,13 +169,13 @@ func (v value) Schema() *jsonschema.Schema { return section(v.c).Schema() }
 // checkControl finds errors within the section, and between it and the factors.
 func checkControl(d *study.Decoder, s *study.Study) {
 	c := Of(s)
-	at := func(f string) study.Pos { return d.Pos("control", f) }
+	at := func(path ...any) study.Pos { return d.Pos(append([]any{"control"}, path...)...) }
 	traced := slices.Contains(s.Levels(FactorChange), ChangeTrace)
 	switch {
 	case c.Changes > 0 && c.Duration > 0:
 		d.Fail(at("duration"), study.CodeConflict, "leave one of them out", "changes and duration both set the number of changes")
 	case traced && len(c.Trace) == 0:
-		d.Fail(d.Pos("control"), study.CodeConflict, "for example trace: [0s no-op, 1.5s endpoints-scale]", "change: trace needs recorded changes")
+		d.Fail(at(), study.CodeConflict, "for example trace: [0s no-op, 1.5s endpoints-scale]", "change: trace needs recorded changes")
 	case !slices.Contains(s.Written(FactorChange), ChangeTrace) && len(c.Trace) > 0:
 		d.Fail(at("trace"), study.CodeConflict, "set change: trace, or leave them out", "this study does not use recorded changes")
 	case len(c.Trace) > maxTrace:
@@ -183,10 +183,12 @@ func checkControl(d *study.Decoder, s *study.Study) {
 	}
 	for i := 1; i < len(c.Trace); i++ {
 		if c.Trace[i].At < c.Trace[i-1].At {
-			d.Fail(d.Pos("control", "trace", i), study.CodeConflict, "sort them by time", "this change is earlier than the previous one")
+			d.Fail(at("trace", i), study.CodeConflict, "sort them by time", "this change is earlier than the previous one")
 		}
 	}
-	checkTraffic(d, s)
+	if c.Traffic != nil && c.Traffic.Rate <= 0 {
+		d.Fail(at("traffic", "rate"), study.CodeConflict, "a number of requests per second", "there is no traffic at rate 0")
+	}
 	checkGateway(d, s)
 	checkSidecars(d, s)
 	checkSoak(d, s)

@@ -43,11 +43,3 @@ func trafficFields(t *Traffic) study.Object {
 		{Name: "endpoints", Doc: "Pods that serve the requests.", Value: study.Int(&t.Endpoints, 1, 100)},
 	}}
 }
-
-// checkTraffic finds errors in the section.
-func checkTraffic(d *study.Decoder, s *study.Study) {
-	c := Of(s)
-	if c.Traffic != nil && c.Traffic.Rate <= 0 {
-		d.Fail(d.Pos("control", "traffic", "rate"), study.CodeConflict, "a number of requests per second", "there is no traffic at rate 0")
-	}
-}

@@ -41,14 +41,3 @@ func dumpBytes(c *record.Control) float64 {
 	}
 	return math.NaN()
 }
-
-// holdings returns those of the first trial that kept the most kinds of proxies.
-func holdings(trials []*record.Trial) []record.Holding {
-	var out []record.Holding
-	for _, t := range trials {
-		if len(t.Control.Holdings) > len(out) {
-			out = t.Control.Holdings
-		}
-	}
-	return out
-}

@@ -23,15 +23,6 @@ func reached(c stat.Counts, q float64) float64 {
 	return c.Quantile(q)
 }
 
-// pairsOf counts the acknowledged pairs of some trials and a group, and their changes.
-func pairsOf(o *analysis.Observations, trials []*record.Trial, of group) (pairs, changes int) {
-	for _, t := range trials {
-		c := of.of(converged(o, t))
-		pairs, changes = pairs+int(c.acked.Total()), changes+len(c.first)
-	}
-	return pairs, changes
-}
-
 // fewChanges warns of percentiles over pairs with too few changes, judging by the trial that has
 // the fewest.
 func fewChanges(needs int, of group) func(o *analysis.Observations, cell int) []note.Note {
@@ -43,8 +34,9 @@ func fewChanges(needs int, of group) func(o *analysis.Observations, cell int) []
 func fewChangesOf(o *analysis.Observations, trials []*record.Trial, needs int, of group) []note.Note {
 	pairs, changes := 0, math.MaxInt
 	for _, t := range trials {
-		if p, n := pairsOf(o, []*record.Trial{t}, of); p > 0 && n < changes {
-			pairs, changes = p, n
+		c := of.of(converged(o, t))
+		if p := int(c.acked.Total()); p > 0 && len(c.first) < changes {
+			pairs, changes = p, len(c.first)
 		}
 	}
 	if changes >= needs {

@@ -1,9 +1,9 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -75,7 +75,9 @@ func controlSummary(o *analysis.Observations, trials []*record.Trial) *record.Co
 		s.ConfigBytes = sizes
 	}
 	s.ScopeConfigBytes = mediansByType(trials, func(c *record.Control) map[string]int64 { return c.ScopeConfig })
-	s.Holdings = holdings(trials)
+	s.Holdings = slices.MaxFunc(trials, func(a, b *record.Trial) int { // the most kinds of proxies
+		return cmp.Compare(len(a.Control.Holdings), len(b.Control.Holdings))
+	}).Control.Holdings
 	return s
 }
 
@@ -138,14 +140,6 @@ func summarizeChanges(o *analysis.Observations, s *record.ControlSummary, trials
 		s.Applied = &l
 	}
 	s.Percentiles, s.CDF = analysis.Curves(all)
-}
-
-// finiteOrNaN replaces infinite values by NaN.
-func finiteOrNaN(v float64) float64 {
-	if stat.Finite(v) {
-		return v
-	}
-	return math.NaN()
 }
 
 func changePoints(c *convergence) []record.ChangePoint {
@@ -224,7 +218,7 @@ func latencyOfCounts(c stat.Counts) record.Latency {
 	if c.Total() == 0 {
 		return record.Latency{}
 	}
-	return record.Latency{Min: c.Quantile(0), Quantiles: record.QuantilesOf(func(q float64) float64 { return finiteOrNaN(reached(c, q)) }), Mean: c.Mean()}
+	return record.Latency{Min: c.Quantile(0), Quantiles: record.QuantilesOf(func(q float64) float64 { return reached(c, q) }), Mean: c.Mean()}
 }
 
 // meanOf returns the mean over trials that have a number, NaN if none has.

@@ -236,14 +236,6 @@ func (t *controlTrial) unserved(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// alsoUnserved describes what else is being waited for.
-func alsoUnserved(routes int) string {
-	if routes == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; %d routes are not served yet", routes)
-}
-
 // endRoutes ends the requests and collects their outcomes.
 func (t *controlTrial) endRoutes(ctx context.Context) (err error) {
 	if !t.probing {

@@ -1,8 +1,6 @@
 package trial
 
 import (
-	"context"
-
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -11,15 +9,6 @@ import (
 // them costs the API server, as do the readings of istiod's metrics that pass through it. The third
 // reading is the window's first.
 type apiIdle struct{ first, second planeState }
-
-// lookIdle takes both readings.
-func (t *controlTrial) lookIdle(ctx context.Context) (err error) {
-	if t.idleAPI.first, err = t.c.look(ctx); err != nil {
-		return err
-	}
-	t.idleAPI.second, err = t.c.look(ctx)
-	return err
-}
 
 // costAPIServer records what kube-apiserver used in the window and at idle, each without the cost
 // of the readings themselves.

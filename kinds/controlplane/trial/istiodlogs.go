@@ -104,16 +104,11 @@ func (w *logWatch) await(ctx context.Context, end time.Time) {
 	}
 }
 
-// manyLines reports whether istiod may write more in the window than can be read afterwards.
-func manyLines(proxies, changes int) bool {
-	return proxies*changes*logLines*logLine > logsKept
-}
-
 // followLogs starts reading istiod's log before the first change if the log would otherwise rotate
 // by the end of the window. Otherwise the log is read afterwards, so that nothing uses the API
 // server in the meantime.
 func (t *controlTrial) followLogs(ctx context.Context) {
-	if !manyLines(len(t.ids)+len(t.c.reals), len(t.plan.Changes)) {
+	if turns := (len(t.ids) + len(t.c.reals)) * len(t.plan.Changes); turns*logLines*logLine <= logsKept {
 		return
 	}
 	t.logs = newLogWatch(ctx)

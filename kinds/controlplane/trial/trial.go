@@ -85,7 +85,11 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 		return done, err
 	}
 	t.fleet = newFleet(t.c.simulators[:t.levels.Simulators])
-	defer t.stopFleet(ctx)
+	defer func() { // even if the run itself was cancelled
+		ctx, cancel := ending.Within(ctx, site.StopTimeout)
+		defer cancel()
+		t.fleet.stop(ctx)
+	}()
 	if err := t.connect(ctx); err != nil {
 		return done, t.fleet.asLost(ctx, err)
 	}
@@ -296,13 +300,6 @@ func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 			return fmt.Errorf("wait for the simulated sidecars (%s%s): %w", last, why, err)
 		}
 	}
-}
-
-// stopFleet ends the fleet, even if the run itself was cancelled.
-func (t *controlTrial) stopFleet(ctx context.Context) {
-	ctx, cancel := ending.Within(ctx, site.StopTimeout)
-	defer cancel()
-	t.fleet.stop(ctx)
 }
 
 // cleanTimeout limits the removal of a trial's changes.

@@ -216,8 +216,11 @@ func (t *controlTrial) idle(ctx context.Context) error {
 		return nil
 	}
 	t.c.say("idle for %v", idle)
-	err := t.lookIdle(ctx)
-	if err != nil {
+	var err error
+	if t.idleAPI.first, err = t.c.look(ctx); err != nil {
+		return err
+	}
+	if t.idleAPI.second, err = t.c.look(ctx); err != nil {
 		return err
 	}
 	if t.idleStart, err = t.snapshot(ctx, false, observe.Begin); err != nil {
@@ -244,7 +247,10 @@ const settleMost = 2 * time.Second
 func (t *controlTrial) settle(ctx context.Context) error {
 	limit := time.Now().Add(controlplane.Of(t.c.study).Settle)
 	wait := int64(t.levels.DebounceAfter + settleQuiet)
-	looked, silent := int64(-1), 0
+	looked, silent, lastCommit := int64(-1), 0, int64(0)
+	for _, e := range t.seen.Changes {
+		lastCommit = max(lastCommit, e.CommittedNS)
+	}
 	for every := statusEvery; ; every = min(settleMost, every*9/8) {
 		quiet, lastChange := true, int64(0)
 		if len(t.ids) > 0 {
@@ -254,7 +260,7 @@ func (t *controlTrial) settle(ctx context.Context) error {
 			}
 			t.seen.StreamError = s.LastError
 			lastChange = s.LastChangeUnixNS
-			quiet = s.NowUnixNS-max(s.LastChangeUnixNS, t.lastCommit()+int64(t.seen.Clock.Known())) >= wait
+			quiet = s.NowUnixNS-max(s.LastChangeUnixNS, lastCommit+int64(t.seen.Clock.Known())) >= wait
 		}
 		late := time.Now().After(limit)
 		if quiet && (looked != lastChange || silent > 0 || len(t.c.reals) > 0 || t.probing) || late {
@@ -271,19 +277,14 @@ func (t *controlTrial) settle(ctx context.Context) error {
 			if lacking+silent+unserved == 0 || late {
 				return nil
 			}
-			t.c.say("%d of %d sightings and %d acknowledgements are outstanding%s", lacking, expected, silent, alsoUnserved(unserved))
+			also := ""
+			if unserved > 0 {
+				also = fmt.Sprintf("; %d routes are not served yet", unserved)
+			}
+			t.c.say("%d of %d sightings and %d acknowledgements are outstanding%s", lacking, expected, silent, also)
 		}
 		if err := wake.Pause(ctx, every); err != nil {
 			return err
 		}
 	}
-}
-
-// lastCommit returns when the last change was committed, in Unix nanoseconds.
-func (t *controlTrial) lastCommit() int64 {
-	last := int64(0)
-	for _, e := range t.seen.Changes {
-		last = max(last, e.CommittedNS)
-	}
-	return last
 }
