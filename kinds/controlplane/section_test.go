@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -304,6 +306,94 @@ func TestFactors(t *testing.T) {
 		}
 		if _, err := f.Canonical(""); err == nil || f.Doc == "" || f.Scope == "" {
 			t.Errorf("%s has an empty level or is not described", f.Name)
+		}
+	}
+}
+
+func TestSoak(t *testing.T) {
+	const good = "name: soak\nquestion: Does it leak?\ncontrol: {soak: true, changes: 10, idle: 0s}\nsettings: {proxies: 20, change_rate: 1}\nblocks: {min: 18, max: 600, limit: 2h}\n"
+	p := studytest.Plan(t, good)
+	s := p.Study
+	if !Of(s).Soak || p.BlockSize() != 1 {
+		t.Fatalf("a block has %d trials", p.BlockSize())
+	}
+	short, _ := controlTrial(s, p.Cells[0])
+	Of(s).Soak = false
+	fresh, _ := controlTrial(s, p.Cells[0])
+	if fresh-short != restartTime+electedTime || short < 10*time.Second {
+		t.Errorf("a window takes %v, a trial with a fresh istiod %v", short, fresh)
+	}
+	for _, c := range []struct{ from, to, want string }{
+		{"blocks:", "factors: {services: [1, 2]}\nblocks:", "this study has 2"},
+		{"blocks:", "variants: {a: {}, b: {services: 3}}\nblocks:", "a soak has one cell"},
+		{"min: 18, max: 600", "min: 2, max: 17", "a soak of fewer than 18 windows"},
+		{"blocks:", "stop: {finding: convergence_p50, half_width: 5%}\nblocks:", "must not end early"},
+	} {
+		if _, err := study.Parse([]byte(strings.Replace(good, c.from, c.to, 1)), "soak.yaml", nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.to, err)
+		}
+	}
+}
+
+// A schedule in step with istiod's debouncing is reported, any other is not.
+func TestResonances(t *testing.T) {
+	for _, tt := range []struct {
+		settings string
+		want     string // "" for nothing
+	}{
+		{"change_rate: 0.4, debounce_after: 2500ms", "debounce_after, 2.5s, is close to the time between changes, 2.5s"},
+		{"change_rate: 0.4, debounce_after: 2300ms", "debounce_after, 2.3s, is close to"},
+		{"change_rate: 0.4, debounce_after: 2200ms", ""},
+		{"change_rate: 0.4, debounce_after: 3s", "debounce_max, 10s, is close to a multiple of the time between changes, 2.5s"},
+		{"change_rate: 0.4, debounce_after: 3s, debounce_max: 11s", ""},
+		{"change_rate: 20", ""},
+		{"change_rate: 0.4", ""},
+		{"change_rate: 5, debounce_after: 200ms", "debounce_after, 200ms, is close to"},
+		// So fast that each of many changes is decided on its own.
+		{"change_rate: 10", ""},
+		{"change_rate: 9.5", ""},
+		{"change_rate: 100, debounce_after: 10ms", ""},
+		{"change_rate: 10, debounce_after: 300ms, debounce_max: 500ms", ""},
+		{"change_rate: 10, change_arrival: poisson", ""},
+		{"change_rate: 0.4, debounce_after: 2500ms, change_arrival: burst", ""},
+		{"change_rate: 4, debounce_after: 2500ms, change_arrival: 'burst:10'", "2.5s, is close to the time between changes, 2.5s"},
+		{"change_rate: 'ramp:1:10:5s', debounce_after: 1s", ""},
+	} {
+		p := controlPlan(t, "control: {changes: 20}\nsettings: {"+tt.settings+"}\n")
+		got := note.Words(p.Warnings())
+		if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: %q", tt.settings, got)
+		}
+	}
+}
+
+// A study with one simulator has the same cells and text as before there could be several. A study
+// that varies their number states it in each cell.
+func TestOneSimulatorGoesWithoutSaying(t *testing.T) {
+	plain := controlPlan(t, "control: {}\nfactors: {services: [10, 20]}\n")
+	if bytes.Contains(plain.Study.Marshal(), []byte(FactorSimulators)) {
+		t.Error("the resolved study names simulators")
+	}
+	one := controlPlan(t, "control: {}\nfactors: {services: [10, 20]}\n", "simulators=1")
+	for i, cell := range one.Cells {
+		l, err := LevelsOf(cell)
+		if _, said := cell[FactorSimulators]; said || err != nil || l.Simulators != 1 || SimulatorsIn(cell) != 1 || cell.Key() != plain.Cells[i].Key() {
+			t.Errorf("%v: %+v, %v", cell, l, err)
+		}
+	}
+	if Simulators(one) != 1 {
+		t.Errorf("%d pods", Simulators(one))
+	}
+	several := controlPlan(t, "control: {}\nsettings: {proxies: 0, gateways: 4}\nfactors: {simulators: [1, 3]}\nbaseline: {simulators: 1}\n")
+	if len(several.Cells) != 2 || Simulators(several) != 3 {
+		t.Fatalf("%d cells, %d pods", len(several.Cells), Simulators(several))
+	}
+	for i, cell := range several.Cells {
+		if l, err := LevelsOf(cell); err != nil || l.Simulators != 1+2*i || SimulatorsIn(cell) != l.Simulators {
+			t.Errorf("%v: %+v, %v", cell, l, err)
+		}
+		if base, ok := several.BaselineOf(cell); !ok || base[FactorSimulators] != "1" {
+			t.Errorf("%v is compared with %v", cell, base)
 		}
 	}
 }

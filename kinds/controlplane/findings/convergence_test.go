@@ -8,7 +8,11 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Quantiles over changes are read off the changes' own times, and are absent if too few changes lie
@@ -166,6 +170,131 @@ blocks: {min: 1, max: 3}
 		}), 1)
 		if x := analysistest.Get(t, analysistest.Analyze(t, kinds, run), "highest_proxies", record.Cell{}); x.Low != 20 || x.High != 40 {
 			t.Errorf("%s: %+v", by, x)
+		}
+	}
+}
+
+// A percentile over pairs requires enough pairs to leave one beyond it. The median and the maximum
+// accept any number.
+func TestReached(t *testing.T) {
+	for _, tt := range []struct {
+		pairs int
+		told  [5]bool // p50, p90, p99, p99.9, max
+	}{
+		{0, [5]bool{}},
+		{1, [5]bool{true, false, false, false, true}},
+		{9, [5]bool{true, false, false, false, true}},
+		{10, [5]bool{true, true, false, false, true}},
+		{99, [5]bool{true, true, false, false, true}},
+		{100, [5]bool{true, true, true, false, true}},
+		{999, [5]bool{true, true, true, false, true}},
+		{1000, [5]bool{true, true, true, true, true}},
+	} {
+		c := stat.FromSamples(make([]float64, tt.pairs))
+		for i, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
+			if told := !math.IsNaN(reached(c, q)); told != tt.told[i] {
+				t.Errorf("%d pairs, %g: told %v", tt.pairs, q, told)
+			}
+		}
+	}
+}
+
+// A percentile over pairs states its number of changes if those alone would be too few. Without the
+// pairs it has no figure, and says why.
+func TestPairsOfFewChanges(t *testing.T) {
+	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned)) // 10 changes, 13 proxies
+	none, slow := record.Cell{study.FactorVariant: "none"}, record.Cell{study.FactorVariant: "slow"}
+	p99 := analysistest.Get(t, f, "convergence_p99", none)
+	if !strings.Contains(note.Words(p99.Warnings), "a trial has 130 change-proxy pairs but only 10 changes") {
+		t.Errorf("%+v", p99)
+	}
+	if x := analysistest.Get(t, f, "convergence_p90", none); noteFewChanges.In(x.Warnings) {
+		t.Errorf("10 changes reach the 90th percentile: %+v", x)
+	}
+	for _, x := range f.Findings {
+		if x.Name == "convergence_p999" {
+			t.Errorf("130 pairs have a p99.9: %+v", x)
+		}
+	}
+	x := analysistest.Get(t, f, "convergence_p999_overhead", slow)
+	if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonTooFew || len(x.Warnings) != 1 || x.Warnings[0].Code != "few_counted" || x.Warnings[0].Args[1] != 1000.0 {
+		t.Errorf("%+v", x)
+	}
+	for _, c := range f.Cells {
+		if c.Control.Acknowledged != 390*int64(c.Trials/3) {
+			t.Errorf("%s: %d pairs", c.Label, c.Control.Acknowledged)
+		}
+	}
+}
+
+// A search continues if there are too few pairs for its percentile, using the slowest, and states
+// the number of changes behind its result.
+func TestSearchOfFewPairs(t *testing.T) {
+	run, _ := analysistest.Climbed(t, kinds, analysistest.Refined(t, 1, analysistest.Limited(func(int) int { return 29 })), 1)
+	x := analysistest.Get(t, analysistest.Analyze(t, kinds, run), "highest_proxies", record.Cell{})
+	if x.Low != 28 || !strings.Contains(note.Words(x.Warnings), "at 28 sidecars convergence_p99: a trial has ") {
+		t.Errorf("%+v", x)
+	}
+}
+
+// Neither a constraint's verdict nor a value may cover only the changes that arrived.
+func TestKeptWithLostPairs(t *testing.T) {
+	of := func(loses func(block int) bool) func(name string, relative bool, limit float64, swapped bool) (record.TunedBound, record.TunedValue) {
+		run := analysistest.SimulateControl(t, analysistest.ControlStudy, 4, func(c record.Cell) analysistest.ControlWorld {
+			w := analysistest.Tuned(c)
+			if c["variant"] == "sidecar" {
+				w.Spoil = func(trial *record.Trial, events []record.Event) {
+					if loses(trial.Block) { // 8 of 10 changes lack one of 13 proxies: 6% of the pairs
+						for i := range events[:8] {
+							events[i].Seen.AckedUS[3] = record.Never
+						}
+					}
+				}
+			}
+			return w
+		})
+		o, err := kinds.Observe(run)
+		must.OK(t, err)
+		return func(name string, relative bool, limit float64, swapped bool) (record.TunedBound, record.TunedValue) {
+			recommended, base := 1, 0
+			if swapped {
+				recommended, base = base, recommended
+			}
+			m, _, _ := o.MeasureNamed(name)
+			return kept(o, study.TuneBound{Finding: name, Relative: relative, Limit: limit, Unit: "us"}, recommended, base), plainValue(o, 1, m)
+		}
+	}
+	worlds := map[string]func(name string, relative bool, limit float64, swapped bool) (record.TunedBound, record.TunedValue){
+		"always": of(func(int) bool { return true }), "half": of(func(block int) bool { return block%2 == 0 }), "never": of(func(int) bool { return false }),
+	}
+	for _, c := range []struct {
+		world, name string
+		relative    bool
+		swapped     bool
+		want        string
+		known       bool
+	}{
+		{"never", "convergence_last", true, false, record.TunedMet, true},
+		{"never", "convergence_p99", false, false, record.TunedMet, true},
+		{"half", "convergence_last", true, false, record.VerdictInconclusive, false},
+		{"half", "convergence_last", false, false, record.VerdictInconclusive, false},
+		{"half", "convergence_p99", true, false, record.TunedBroken, false}, // over all pairs 3% are missing
+		{"half", "convergence_p50", true, false, record.TunedMet, true},
+		{"always", "convergence_last", true, false, record.TunedBroken, false},
+		{"always", "convergence_last", false, false, record.TunedBroken, false},
+		{"always", "convergence_p99", true, false, record.TunedBroken, false},
+		{"always", "convergence_p99", false, false, record.TunedBroken, false},
+		{"always", "convergence_p99", true, true, record.VerdictInconclusive, false}, // the current setting lost them
+		{"always", "convergence_p99", false, true, record.TunedMet, false},
+		{"always", "convergence_p50", true, false, record.TunedMet, true},
+	} {
+		limit := 10e6
+		if c.relative {
+			limit = 0.5
+		}
+		got, value := worlds[c.world](c.name, c.relative, limit, c.swapped)
+		if got.Verdict != c.want || value.Known != c.known || (c.want == record.TunedMet) == slices.ContainsFunc([]*note.Kind{noteUnreached, noteUnreachedInUse, noteLostShare}, got.Says.Is) {
+			t.Errorf("%+v: %+v, %+v", c, got, value)
 		}
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -226,6 +228,91 @@ func TestErrorOfIdleCovers(t *testing.T) {
 		}
 		if share := float64(covered) / runs; share < 0.92 || share > 0.98 {
 			t.Errorf("%d trials: %g of the intervals hold the cost", trials, share)
+		}
+	}
+}
+
+// Costs of simulated sidecars state what real ones add, depending on how the simulated ones
+// connect. A study with only real sidecars in some cell makes the comparison itself.
+func TestRemarks(t *testing.T) {
+	o := costOf(t, 3, func(int, *record.Trial) {})
+	c := controlplane.Of(o.Plan.Study)
+	said := func(want string) {
+		t.Helper()
+		if got := note.Words(remarks(o)); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+	said("cost it 1.18 times as much over mutual TLS, each on a connection of its own (95% interval 1.10 to 1.28);")
+	c.AnswerAfter = 20e6
+	said("cost it 1.11 times as much")
+	c.Security = controlplane.SecurityPlaintext
+	said("is unknown")
+	c.StreamsPerConnection = 50
+	said("cost it 1.34 times as much")
+	c.Security = controlplane.SecurityTLS
+	said("is unknown")
+	for _, trial := range o.Valid(0) {
+		trial.Control.Proxies, trial.Control.Gateways, trial.Control.RealProxies = 0, 0, 16
+	}
+	said("")
+}
+
+// If more than 1% of the requests failed, the 99th percentile over all requests is not that of an
+// answered one.
+func TestTrafficLatencyOfFailed(t *testing.T) {
+	for lost, want := range map[int64]bool{0: true, 10: true, 11: false} {
+		all := trafficMeasures()
+		m := all[slices.IndexFunc(all, func(m analysis.Measure) bool { return m.Name == "traffic_latency_p99" })]
+		o := costOf(t, 3, func(block int, trial *record.Trial) {
+			x := &record.Traffic{Requests: 1000, Completed: 1000, Latency: record.LatencyAt(0.99, 5000)}
+			if block == 1 {
+				x.Completed, x.Failed, x.Unfinished = 1000-lost, map[string]int64{"status": lost / 2}, lost-lost/2
+			}
+			trial.Control.Traffic = x
+		})
+		m.Def = study.ControlPlane.Findings().Must(m.Name)
+		f, ok := o.Plain(0, m)
+		if got := f.Verdict == record.VerdictMeasured && f.Estimate == 5000; !ok || got != want {
+			t.Errorf("%d lost: %+v", lost, f)
+		}
+		if !want && (f.Reason != record.ReasonNotReached || !strings.Contains(f.Warnings[0].String(), "in 1 of 3 trials more than 1% of the requests failed or never ended")) {
+			t.Errorf("%d lost: %+v", lost, f)
+		}
+	}
+}
+
+// The share of single-pair errors that cancel in the mean is reported, with a warning if they are
+// many. Nothing is reported if they were not counted.
+func TestUnexplainedPairs(t *testing.T) {
+	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 3, func(c record.Cell) analysistest.ControlWorld {
+		w := analysistest.Tuned(c)
+		w.Spoil = func(trial *record.Trial, _ []record.Event) {
+			switch c[study.FactorVariant] {
+			case "none":
+				trial.Control.Unexplained = &record.Unexplained{Pairs: 40, Beyond: 8, Unlogged: 3, LargestUS: -8e6}
+			case "sidecar":
+				trial.Control.Unexplained = &record.Unexplained{Pairs: 40, Beyond: 2, LargestUS: 20_000}
+			}
+		}
+		return w
+	})
+	f := analysistest.Analyze(t, kinds, run)
+	at := func(v string) record.Cell { return record.Cell{"variant": v} }
+	many := analysistest.Get(t, f, "stage_residual_share", at("none"))
+	want := "48 of 240 change-proxy pairs differ from their own stages by more than 5% of their time or 2 ms, one by -8.0 s; such errors cancel in the mean; 18 of them belong to pushes that istiod does not log per proxy"
+	if many.Estimate != 0.2 || many.Unit != finding.UnitRatio || !strings.Contains(note.Words(many.Warnings), want) {
+		t.Errorf("%+v", many)
+	}
+	if few := analysistest.Get(t, f, "stage_residual_share", at("sidecar")); few.Estimate != 0.05 || notePairsApart.In(few.Warnings) {
+		t.Errorf("%+v", few)
+	}
+	if x := analysistest.Get(t, f, "stage_residual", at("none")); noteResidual.In(x.Warnings) {
+		t.Errorf("the mean is within its bound: %+v", x)
+	}
+	for _, x := range f.Findings {
+		if x.Name == "stage_residual_share" && x.Cell["variant"] == "slow" {
+			t.Errorf("a share of what nobody counted: %+v", x)
 		}
 	}
 }

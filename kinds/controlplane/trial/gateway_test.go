@@ -2,23 +2,37 @@ package trial
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -86,5 +100,108 @@ func TestAttachedWatch(t *testing.T) {
 	}
 	if err := w.await(t.Context(), 1, 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// imagesLab is a lab that only supplies images.
+type imagesLab struct{ lab.Lab }
+
+func (imagesLab) Images() lab.Images { return lab.Images{Meshtrial: "roles"} }
+
+// A real gateway is rolled out if a lever that proxies read at startup changes, and stays
+// otherwise. The pod behind it, which has no proxy, always stays.
+func TestGatewayMadeAnew(t *testing.T) {
+	kube := fakecluster.New()
+	m := &istio.Mesh{}
+	c := &controlPlane{Site: &site.Site{Run: "run", Kube: kube}, o: &runner.Options{Lab: imagesLab{}, Mesh: m}}
+	templates := func(cell record.Cell) (gateway, backend string) {
+		t.Helper()
+		must.OK(t, c.makeGateway(t.Context(), m, population.GatewayNamespace, mesh.LeversOf(cell)))
+		text := map[string]string{}
+		for _, name := range []string{roleGateway, roleBackend} {
+			d, err := kube.AppsV1().Deployments(population.GatewayNamespace).Get(t.Context(), name, metav1.GetOptions{})
+			must.OK(t, err)
+			template, err := json.Marshal(d.Spec.Template)
+			must.OK(t, err)
+			text[name] = string(template)
+		}
+		return text[roleGateway], text[roleBackend]
+	}
+	gateway, backend := templates(nil)
+	for _, tt := range []struct {
+		cell record.Cell
+		anew bool
+	}{
+		{record.Cell{study.FactorDebounceAfter: "500ms"}, false},
+		{record.Cell{controlplane.FactorDelta: "false"}, true},
+		{record.Cell{controlplane.FactorDelta: "false", controlplane.FactorHBONE: "true"}, true},
+		{record.Cell{controlplane.FactorDelta: "false", controlplane.FactorHBONE: "true", controlplane.FactorPushThrottle: "20"}, false},
+		{nil, true},
+	} {
+		now, behind := templates(tt.cell)
+		if now != gateway != tt.anew || behind != backend {
+			t.Errorf("%v: made anew %v, the pod behind it %v", tt.cell, now != gateway, behind != backend)
+		}
+		gateway = now
+	}
+}
+
+// Real pods that a cell does not have are removed, also if a connection was lost since they were made.
+func TestRealPodsGo(t *testing.T) {
+	kube := fakecluster.New(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: site.RoleReal, Namespace: "a"}})
+	c := &controlPlane{Site: &site.Site{Run: "run", Kube: kube}, deployedReal: true, reals: []site.Pod{{}}}
+	c.forget()
+	must.OK(t, c.ensureReal(t.Context(), controlplane.Levels{}, mesh.Levers{Namespaces: []string{"a"}}, ""))
+	if all, err := kube.AppsV1().Deployments("a").List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) > 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// A route that is not removed in time, after the window, is noted. The window's measurements and
+// the status seen so far stay valid, and the wait ends.
+func TestDetachGoesOn(t *testing.T) {
+	deleted := atomic.Int32{}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if deleted.Add(1) == 1 {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Timeout","code":504,"message":"too busy"}`)
+			return
+		}
+		fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Success"}`)
+	}))
+	defer api.Close()
+	s, cell, l := controlCell(t, "change=httproute", "control.gateway.probes=0")
+	plan, err := churn.NewPlan(churnSpec(s, cell, l, "t", 1))
+	must.OK(t, err)
+	routes := map[string]bool{}
+	for _, c := range plan.Changes {
+		routes[c.Object] = true
+	}
+	driver, err := churn.NewDriver(&rest.Config{Host: api.URL}, plan)
+	must.OK(t, err)
+	controlplane.Of(s).Settle = time.Hour
+	detach := func(ctx context.Context, attached int64) (*controlTrial, error) {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		trial := &controlTrial{c: &controlPlane{study: s, say: func(string, ...any) {}}, plan: plan, driver: driver, attached: &attachedWatch{cancel: func() {}}}
+		trial.attached.note(&unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"listeners": []any{map[string]any{"attachedRoutes": attached}}}}})
+		return trial, trial.detach(ctx)
+	}
+	trial, err := detach(t.Context(), firstRoutes+1)
+	if problems := trial.seen.Problems; err != nil || deleted.Load() != int32(len(routes)) || !noteRoutesLeft.In(problems) || !strings.Contains(note.Words(problems), "too busy") {
+		t.Errorf("%v, after %d deletions; noted: %s", err, deleted.Load(), problems)
+	}
+	if a := trial.seen.Attached; a == nil || a.WithdrawnNS == 0 || len(a.Seen) != 1 || !a.Kept {
+		t.Errorf("what the status said is lost: %+v", a)
+	}
+	trial, err = detach(t.Context(), firstRoutes)
+	if a := trial.seen.Attached; err != nil || a == nil || a.Kept || len(trial.seen.Problems) > 0 {
+		t.Errorf("all were taken away: %v, %+v, noted: %q", err, a, trial.seen.Problems)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if trial, err := detach(ended, firstRoutes+1); err == nil || trial.seen.Attached != nil {
+		t.Errorf("a trial that was cancelled goes on: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -212,5 +213,23 @@ func TestChurnTimes(t *testing.T) {
 	s, cell, l = controlCell(t, "change=endpoints-scale", "control.endpoints_by=slices")
 	if plan, err = churn.NewPlan(churnSpec(s, cell, l, "t", 1)); err != nil || plan.Changes[0].Late || len(plan.Changes[0].Markers) == 0 {
 		t.Errorf("slices of the driver's own: %+v, %v", plan, err)
+	}
+}
+
+// An istiod that turns out not to be in ambient mode gets no ztunnels.
+func TestFleetOfZtunnels(t *testing.T) {
+	s, _, l := controlCell(t, "proxies=0", "ztunnels=1", "hbone=true")
+	if l.Connected() != 2 || sizesOf(controlplane.Of(s), l).Ztunnels != 1 { // there is a gateway
+		t.Errorf("%+v", l)
+	}
+	ids := []population.Identity{{Type: population.Ztunnel, Name: "ztunnel-1", Namespace: population.ZtunnelNamespace, IP: "240.0.0.1", ServiceAccount: population.ServiceAccount, Node: "mm-node-0"}}
+	d := mesh.Discovery{Plaintext: "istiod:15010", TLS: "istiod:15012", RootCA: []byte("PEM")}
+	if _, err := fleetSpec(controlplane.Of(s), l, ids, d, 3); err == nil || !strings.Contains(err.Error(), "istiod is not in ambient mode") {
+		t.Errorf("%v", err)
+	}
+	d.Ambient = true
+	spec, err := fleetSpec(controlplane.Of(s), l, ids, d, 3)
+	if err != nil || spec.Proxies[0].Type != xds.NodeZtunnel || !spec.HBONE {
+		t.Errorf("%+v, %v", spec, err)
 	}
 }
