@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/load/arrival"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -189,4 +190,109 @@ func ChangeTime(s *study.Study, cell record.Cell) time.Duration {
 		return -1
 	}
 	return time.Duration(math.Round(seconds*1e6)) * time.Microsecond
+}
+
+// maxTrace limits the number of recorded changes in a study.
+const maxTrace = 10_000
+
+// TraceChange is a recorded change.
+type TraceChange struct {
+	At     time.Duration // since the start of the window
+	Change string        // a level of factor change other than trace and mixed
+}
+
+// String formats the change as studies write it.
+func (c TraceChange) String() string { return study.FormatDuration(c.At) + " " + c.Change }
+
+func parseTraceChange(s string) (TraceChange, *study.Error) {
+	const hint = "write time and kind, such as 1.5s endpoints-scale"
+	fields := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' })
+	if len(fields) != 2 {
+		return TraceChange{}, study.Complain(study.CodeInvalid, hint, "%q is not a recorded change", study.Clip(s, 60))
+	}
+	if _, c := study.Number(fields[0]); c == nil { // recorded traces use plain seconds
+		fields[0] += "s"
+	}
+	at, c := study.ParseDuration(fields[0])
+	if c != nil {
+		return TraceChange{}, c
+	}
+	f, _ := study.FactorByName(FactorChange)
+	if fields[1] == ChangeTrace || fields[1] == ChangeMixed {
+		return TraceChange{}, study.Complain(study.CodeInvalid, hint, "%s is not a single change", fields[1])
+	}
+	if RoutesGateway(fields[1]) {
+		return TraceChange{}, study.Complain(study.CodeInvalid, "make it the study's change: "+fields[1], "%s cannot be among recorded changes", fields[1])
+	}
+	if _, c := f.Parse(fields[1]); c != nil {
+		return TraceChange{}, c
+	}
+	return TraceChange{At: at, Change: fields[1]}, nil
+}
+
+// resonant is the distance, as a share of the time between changes, within which chance may decide
+// the order of two times.
+const resonant = 0.1
+
+// mostFolds is the number of changes debounced together above which one more or less makes no
+// difference.
+const mostFolds = 10.5
+
+// leastBetween is the time between changes below which chance does not decide whole trials: the API
+// server's response times vary as much as the two times may differ, so each of many changes is
+// decided on its own, and their mean is similar in every block.
+const leastBetween = 0.2 // seconds
+
+// resonances notes cells whose change schedule makes debouncing a lottery. Istiod waits
+// debounce_after from the last change, but at most debounce_max from the first (pilot/pkg/xds,
+// debounce). If changes are evenly spaced by about debounce_after, milliseconds decide whether a
+// change joins the preceding ones. If they all join and debounce_max is a multiple of the spacing,
+// milliseconds decide whether the last one does. Trials then differ for no other reason. There is
+// one note for each kind and pair of times.
+func resonances(p *study.Plan) []note.Note {
+	var out []note.Note
+	seen := map[string]bool{}
+	for _, cell := range p.Cells {
+		if n, ok := resonance(p.Study, cell); ok && !seen[n.String()] {
+			seen[n.String()] = true
+			out = append(out, n.At("at "+p.Label(cell)))
+		}
+	}
+	return out
+}
+
+var (
+	noteAfterResonates = note.Define("debounce_after_resonates", "debounce_after, %s, is close to the time between changes, %s: chance decides which changes are pushed together, so blocks differ")
+	noteMaxResonates   = note.Define("debounce_max_resonates", "debounce_max, %s, is close to a multiple of the time between changes, %s, which are all debounced together: chance decides whether the last is pushed with the others, so blocks differ")
+)
+
+func resonance(s *study.Study, cell record.Cell) (n note.Note, ok bool) {
+	if cell[FactorChange] == ChangeTrace {
+		return n, false
+	}
+	l, err := LevelsOf(cell)
+	rate, fault := parseChangeRate(cell[FactorChangeRate])
+	if err != nil || fault != nil || rate.Kind != arrival.Constant || ChangesIn(s, cell) < 2 {
+		return n, false
+	}
+	between := 1 / rate.RateRPS // seconds
+	switch kind, burst := l.Arrival(); {
+	case kind == study.ArrivalPoisson, kind == study.ArrivalBurst && burst == 0:
+		return n, false
+	case kind == study.ArrivalBurst:
+		between *= float64(burst)
+	}
+	if between < leastBetween {
+		return n, false
+	}
+	after, most := l.DebounceAfter.Seconds(), l.DebounceMax.Seconds()
+	each := time.Duration(between * float64(time.Second)).Round(time.Millisecond)
+	folds := most / between
+	switch {
+	case math.Abs(after-between) <= resonant*between:
+		return noteAfterResonates.Of(l.DebounceAfter, each), true
+	case after > between && folds >= 1 && folds < mostFolds && math.Abs(folds-math.Round(folds)) <= resonant:
+		return noteMaxResonates.Of(l.DebounceMax, each), true
+	}
+	return n, false
 }

@@ -285,3 +285,15 @@ func faultFindings() []finding.Def {
 		{Name: "failed_changes", Unit: finding.UnitChanges, Doc: "Changes that the API server rejected, per trial.", Words: "refused changes", Section: finding.SectionOther, Fault: true},
 	}
 }
+
+// Measures of control-plane studies.
+const (
+	MeasureConvergence   = "convergence"
+	MeasureCost          = "cost"
+	MeasureConfig        = "config"
+	MeasureAmplification = "amplification"
+	MeasureStaleness     = "staleness"
+	MeasureSignals       = "signals"
+	MeasureSidecars      = "sidecars"
+	MeasureRecovery      = "recovery" // effects of a disruption, and the recovery from it
+)

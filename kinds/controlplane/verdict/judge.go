@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/stages"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
@@ -280,4 +281,62 @@ func after(prefix, text string) string {
 		return ""
 	}
 	return prefix + text
+}
+
+// traffic checks the accounts of a trial's requests.
+func (r *ruling) traffic() {
+	x, wait := r.trial.Control.Traffic, r.seen.TrafficWaitUS
+	if x == nil {
+		return
+	}
+	sum := x.Completed + x.FailedTotal() + x.Unfinished
+	r.Check("traffic-account", x.Requests == sum && x.Requests > 0, "%d requests = %d completed + %d failed + %d unfinished", x.Requests, x.Completed, x.FailedTotal(), x.Unfinished)
+	logged := x.Attempts - x.Unconnected
+	slack := int64(max(r.limits.Of(trafficLogLeast), r.limits.Of(trafficLog)*float64(x.Counted)))
+	r.Check("traffic-log", logged-x.GivenUp-x.Counted <= slack && x.Counted-logged <= slack,
+		"the caller's sidecar logged %d attempts, %d of them without a connection and %d given up, some before they had one; its counter has %d of the others", x.Attempts, x.Unconnected, x.GivenUp, x.Counted)
+	if x.Residual != 0 {
+		r.Warn(noteFailuresApart, sum-x.Completed, sum-x.Completed-x.Residual)
+	}
+	if wait > r.limits.Of(trafficWait) {
+		r.Warn(noteConnectionWait, wait/1e3, x.Connections)
+	}
+}
+
+// stages fills in the stages of the changes' way, from istiod's log, its metrics and the proxies'
+// times. It covers sidecars and gateways; ztunnels receive other types.
+func (r *ruling) stages() stages.Waterfall {
+	var names []string
+	for _, p := range r.seen.Audience.Proxies {
+		names = append(names, p.Name+"."+p.Namespace)
+	}
+	c := r.trial.Control
+	w := stages.Make(stages.Input{Events: r.withoutZtunnels(), Proxies: names, Rises: c.Istiod, Logs: r.seen.Logs})
+	c.Stages, c.MissingStages, c.Unexplained = w.Stages, w.Missing, w.Unexplained
+	return w
+}
+
+// withoutZtunnels returns the events reduced to proxies other than ztunnels.
+func (r *ruling) withoutZtunnels() []record.Event {
+	if !slices.ContainsFunc(r.events, func(e record.Event) bool { return slices.ContainsFunc(e.Markers, record.Marker.OfZtunnels) }) {
+		return r.events
+	}
+	out := slices.Clone(r.events)
+	for i := range out {
+		out[i].Markers = slices.DeleteFunc(slices.Clone(out[i].Markers), record.Marker.OfZtunnels)
+		out[i].Seen = out[i].Seen.Of(func(p int32) bool { return !r.seen.Audience.Ztunnel(p) })
+	}
+	return out
+}
+
+// odd notes anomalies of a waterfall.
+func (r *ruling) odd(w stages.Waterfall) {
+	if lost, of := stages.LostLines(r.seen.Logs, r.trial.Control.Istiod); lost > 0 {
+		r.Warn(noteLostLines, lost, of)
+	}
+	for _, s := range w.Stages {
+		if s.MeanUS < -r.limits.Of(stageEarly) {
+			r.Warn(noteStageEarly, s.Name, s.MeanUS/1000)
+		}
+	}
 }
