@@ -437,50 +437,21 @@ func TestChangesOfMany(t *testing.T) {
 		}
 		return out
 	}
-	at := time.Now().Add(150 * time.Millisecond)
-	p, err := control.StageAll(t.Context(), clients, func(i int, c *control.Config) { c.ResponseBytes = int64(100 + i) })
-	must.OK(t, err)
-	if got := sizes(); !slices.Equal(got, []int64{-1, -1, -1, -1, -1}) {
-		t.Errorf("staged, in force already: %v", got)
-	}
-	done, err := p.Commit(t.Context(), at)
-	must.OK(t, err)
+	must.OK(t, control.UpdateAll(t.Context(), clients, func(i int, c *control.Config) { c.ResponseBytes = int64(100 + i) }))
 	if got := sizes(); !slices.Equal(got, []int64{100, 101, 102, 103, 104}) {
-		t.Errorf("committed: %v", got)
+		t.Errorf("changed: %v", got)
 	}
-	for _, d := range done {
-		if late := time.Duration(d.AtNS - at.UnixNano()); late < 0 || d.Config.Version != 2 {
-			t.Errorf("version %d in force %v after its instant", d.Config.Version, late)
-		}
-	}
-
 	// If one worker refuses, all keep their configuration.
-	_, err = control.StageAll(t.Context(), clients, func(i int, c *control.Config) {
+	err := control.UpdateAll(t.Context(), clients, func(i int, c *control.Config) {
 		if c.ResponseBytes = 7; i == 3 {
 			c.Queue = -1
 		}
 	})
-	if err == nil || !strings.Contains(err.Error(), "no worker was changed") || !strings.Contains(err.Error(), "queue is -1") {
+	if err == nil || !strings.Contains(err.Error(), "reverted") || !strings.Contains(err.Error(), "queue is -1") {
 		t.Errorf("error %v", err)
 	}
 	if got := sizes(); !slices.Equal(got, []int64{100, 101, 102, 103, 104}) {
 		t.Errorf("refused: %v", got)
-	}
-	for i, w := range workers {
-		if w.staged != nil {
-			t.Errorf("worker %d keeps a change waiting", i)
-		}
-	}
-
-	// If the configuration of one changes between the phases, all revert.
-	p, err = control.StageAll(t.Context(), clients, func(_ int, c *control.Config) { c.ResponseBytes = 8 })
-	must.OK(t, err)
-	workers[2].set(t, func(c *control.Config) { c.Queue = 0 })
-	if _, err = p.Commit(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "reverted") || !errors.Is(err, control.ErrConflict) {
-		t.Errorf("error %v", err)
-	}
-	if got := sizes(); !slices.Equal(got, []int64{100, 101, 102, 103, 104}) {
-		t.Errorf("taken back: %v", got)
 	}
 }
 
@@ -515,16 +486,6 @@ func TestBadChanges(t *testing.T) {
 		{"PATCH", "/v1/config", `{"version": 9, "response_bytes": 5}`, 409, "a different version"},
 		{"PATCH", "/v1/config", `{"version": 1, "size": 5}`, 400, "unknown field"},
 		{"PATCH", "/v1/config", `[]`, 400, "cannot unmarshal"},
-		{"POST", "/v1/changes", `{"id": "", "config": {"version": 1}}`, 400, "id is"},
-		{"POST", "/v1/changes", `{"id": "a", "config": {"version": 2}}`, 409, "a different version"},
-		{"POST", "/v1/changes", `{"id": "a", "config": {"version": 1}}`, 200, "{}"},
-		{"POST", "/v1/changes", `{"id": "b", "config": {"version": 1}}`, 409, "waiting for its commit"},
-		{"POST", "/v1/changes/b/commit", `{}`, 404, "no such change"},
-		{"POST", "/v1/changes/a/commit", `{"at_unix_ns": 9000000000000000000}`, 400, "ahead of this worker's clock"},
-		{"POST", "/v1/changes/a/commit", `{"when": 1}`, 400, "unknown field"},
-		{"DELETE", "/v1/changes/b", ``, 404, "no such change"},
-		{"DELETE", "/v1/changes/a", ``, 200, "{}"},
-		{"POST", "/v1/changes/a/commit", `{}`, 404, "no such change"},
 		{"PATCH", "/v1/config", `{"version": 1, "service_time": {"distribution": "fixed", "mean_us": 5}}`, 200, `"mean_us":5`},
 	} {
 		if status, body := do(test.method, test.path, test.body); status != test.status || !strings.Contains(body, test.want) {

@@ -2,8 +2,6 @@ package worker
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -19,52 +17,16 @@ const maxConfigBytes = 32 << 20
 func (w *Worker) controlServer(l net.Listener) (server, error) {
 	mux := w.health(http.NewServeMux())
 	jsonhttp.HandleClock(mux)
-	handle(mux, "GET /v1/counters", func(*http.Request, jsonhttp.None) (control.Counters, error) { return w.Counters(), nil })
-	handle(mux, "GET /v1/config", func(*http.Request, jsonhttp.None) (control.Config, error) { return w.active.Load().config, nil })
+	jsonhttp.Handle(mux, "GET /v1/counters", func(*http.Request, jsonhttp.None) (control.Counters, error) { return w.Counters(), nil })
+	jsonhttp.Handle(mux, "GET /v1/config", func(*http.Request, jsonhttp.None) (control.Config, error) { return w.active.Load().config, nil })
 	mux.HandleFunc("POST /v1/config", w.setConfig(control.ParseConfig))
 	mux.HandleFunc("PATCH /v1/config", w.setConfig(func(data []byte) (control.Config, error) { return merged(w.active.Load().config, data) }))
-	handle(mux, "POST /v1/changes", func(_ *http.Request, change control.Change) (jsonhttp.None, error) {
-		if schema := change.Config.Schema; schema != 0 && schema != control.Schema {
-			return jsonhttp.None{}, errs.Usage("schema %d, this worker speaks %d", schema, control.Schema)
-		}
-		return jsonhttp.None{}, w.stage(change)
-	})
-	handle(mux, "POST /v1/changes/{id}/commit", func(r *http.Request, in control.Commit) (control.Committed, error) {
-		return w.commit(r.Context(), r.PathValue("id"), time.Unix(0, in.AtNS))
-	})
-	handle(mux, "DELETE /v1/changes/{id}", func(r *http.Request, _ jsonhttp.None) (jsonhttp.None, error) {
-		return jsonhttp.None{}, w.discard(r.PathValue("id"))
-	})
 	s, err := jsonhttp.Server{Name: "worker control", Handler: mux, MaxRequest: maxConfigBytes, Token: w.options.Token, Log: w.options.Log}.HTTP(l)
 	if err != nil {
 		return server{}, err
 	}
-	s.WriteTimeout = maxAhead + time.Minute
+	s.WriteTimeout = time.Minute
 	return httpServer(s, func() error { return s.Serve(l) }), nil
-}
-
-// handle is [jsonhttp.Handle] with the status of a change's errors.
-func handle[In, Out any](mux *http.ServeMux, pattern string, do func(*http.Request, In) (Out, error)) {
-	jsonhttp.Handle(mux, pattern, func(r *http.Request, in In) (Out, error) {
-		out, err := do(r, in)
-		return out, withStatus(err)
-	})
-}
-
-// withStatus gives the error of a change its status and a hint.
-func withStatus(err error) error {
-	status, hint := 0, ""
-	switch {
-	case errors.Is(err, errConflict):
-		status, hint = http.StatusConflict, "read /v1/config again and repeat the change"
-	case errors.Is(err, errStaged):
-		status, hint = http.StatusConflict, fmt.Sprintf("commit or delete it, or wait %v", stagedTime)
-	case errors.Is(err, errUnknown):
-		status, hint = http.StatusNotFound, fmt.Sprintf("a change expires %v after it was staged; stage it again", stagedTime)
-	default:
-		return err
-	}
-	return jsonhttp.WithStatus(status, errs.WithHint(err, "%s", hint))
 }
 
 // setConfig configures the worker as a request says.
@@ -79,7 +41,7 @@ func (w *Worker) setConfig(parse func([]byte) (control.Config, error)) http.Hand
 			config, err = w.configure(config)
 		}
 		if err != nil {
-			jsonhttp.Reject(rw, withStatus(err))
+			jsonhttp.Reject(rw, err)
 			return
 		}
 		w.options.Log.Info("configuration changed", "version", config.Version)

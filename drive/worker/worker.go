@@ -76,7 +76,6 @@ type Worker struct {
 
 	configMu sync.Mutex // one change at a time
 	active   atomic.Pointer[active]
-	staged   *staged         // change that waits for its commit
 	peers    map[string]peer // by protocol and host
 
 	listeners map[string]net.Listener // by option name

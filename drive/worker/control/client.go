@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
+	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"golang.org/x/sync/errgroup"
 )
 
 // ErrConflict is wrapped by SetConfig when another change came first.
@@ -53,6 +57,47 @@ func (c Client) Update(ctx context.Context, change func(*Config)) (Config, error
 			return config, err
 		}
 	}
+}
+
+// revertTimeout limits how long workers take to revert a change.
+const revertTimeout = 10 * time.Second
+
+// UpdateAll updates many workers at the same time. If one fails, all are reverted.
+func UpdateAll(ctx context.Context, clients []Client, change func(worker int, c *Config)) error {
+	before, failed := make([]*Config, len(clients)), make([]error, len(clients))
+	var group errgroup.Group
+	for i, c := range clients {
+		group.Go(func() error {
+			_, failed[i] = c.Update(ctx, func(config *Config) {
+				old := *config
+				before[i] = &old
+				config.Calls, config.Failures = slices.Clone(config.Calls), slices.Clone(config.Failures)
+				change(i, config)
+			})
+			return failed[i]
+		})
+	}
+	if group.Wait() == nil {
+		return nil
+	}
+	ctx, cancel := ending.Within(ctx, revertTimeout)
+	defer cancel()
+	all := []error{errors.New("the change was reverted"), errors.Join(failed...)}
+	for i, c := range clients {
+		if before[i] == nil {
+			continue
+		}
+		// A lost answer may hide that it was changed.
+		_, err := c.Update(ctx, func(config *Config) {
+			version := config.Version
+			*config = *before[i]
+			config.Version = version
+		})
+		if err != nil {
+			all = append(all, fmt.Errorf("not reverted: %w", err))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // Clock compares the worker's clock with this process's.

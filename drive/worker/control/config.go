@@ -149,10 +149,7 @@ type Drain struct {
 	DelayMS float64 `json:"delay_ms,omitempty"`
 }
 
-var (
-	reName     = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
-	reChangeID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
-)
+var reName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 
 // within returns an error unless low <= value <= high; NaN is an error too.
 func within[N int | int64 | float64](name string, value, low, high N) error {

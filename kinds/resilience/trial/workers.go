@@ -192,15 +192,11 @@ func (c *handover) begin(ctx context.Context) error {
 	c.turn.Lock()
 	defer c.turn.Unlock()
 	c.before, c.after = make([]control.Config, len(c.apis)), make([]control.Config, len(c.apis))
-	pending, err := control.StageAll(ctx, c.apis, func(i int, config *control.Config) {
+	return control.UpdateAll(ctx, c.apis, func(i int, config *control.Config) {
 		c.before[i] = *config
 		c.set(config)
 		c.after[i] = *config
 	})
-	if err == nil {
-		_, err = pending.Commit(ctx, time.Time{})
-	}
-	return err
 }
 
 // prove reads back the workers' behaviour.
