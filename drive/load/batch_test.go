@@ -24,16 +24,9 @@ func closedLoop(t *testing.T) *loop {
 		}
 		<-closes
 	})
-	to, err := net.ResolveTCPAddr("tcp", addr)
-	must.OK(t, err)
 	spec := quick("http://" + addr + "/")
 	spec.Connections, spec.Arrival, spec.RequestLog = 2, Uniform, false
-	target, err := spec.parseTarget()
-	must.OK(t, err)
-	e := newEdges(1e8)
-	ls, err := newLoops(setup{spec: &spec, target: target, addr: to, deadline: &deadline{}, edges: e,
-		collector: newCollector(1, 1e8, false, e, nil)})
-	must.OK(t, err)
+	ls := loopsOf(t, &spec)
 	t.Cleanup(ls.close)
 	must.OK(t, must.Err(ls.connect(t.Context())))
 	ls.begin(time.Now())

@@ -164,9 +164,7 @@ func startSale(t *testing.T, spec Spec) (*Running, time.Duration) {
 			return running, lead
 		}
 		running.Stop()
-		if _, err := running.Result(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, must.Err(running.Result(context.Background())))
 	}
 }
 
@@ -273,9 +271,7 @@ func TestSetRateRefusals(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
-		if _, err := running.Result(context.Background()); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, must.Err(running.Result(context.Background())))
 	}
 }
 

@@ -145,20 +145,26 @@ func TestHTTP1(t *testing.T) {
 	}
 }
 
+// loopsOf returns the event loops of a run, not connected yet.
+func loopsOf(t *testing.T, spec *Spec) *loops {
+	t.Helper()
+	target, err := spec.parseTarget()
+	must.OK(t, err)
+	to, err := net.ResolveTCPAddr("tcp", target.hostPort)
+	must.OK(t, err)
+	e := newEdges(1e8)
+	ls, err := newLoops(setup{spec: spec, target: target, addr: to, deadline: &deadline{}, edges: e, collector: newCollector(1, 1e8, false, e, nil)})
+	must.OK(t, err)
+	return ls
+}
+
 // Connections that the kernel established in time count, even if the thread
 // checks late: here no time is left at the first check.
 func TestConnectedInTime(t *testing.T) {
 	addr := okServer(t)
-	to, err := net.ResolveTCPAddr("tcp", addr)
-	must.OK(t, err)
 	spec := quick("http://" + addr + "/")
-	target, err := spec.parseTarget()
-	must.OK(t, err)
 	for range 20 { // loopback's own thread may need time
-		e := newEdges(1e8)
-		ls, err := newLoops(setup{spec: &spec, target: target, addr: to, deadline: &deadline{}, edges: e,
-			collector: newCollector(1, 1e8, false, e, nil)})
-		must.OK(t, err)
+		ls := loopsOf(t, &spec)
 		open, _ := ls.loops[0].connectAll(t.Context(), 0)
 		ls.close()
 		if open > 0 {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // troubled is a server whose connections fail in one way. It speaks HTTP/1.1,
@@ -364,9 +365,7 @@ func TestNoServerTakes(t *testing.T) {
 				spec := &Spec{KeepAlive: true, TimeoutS: 30}
 				c := dialects[speaks].caller(spec, target{hostPort: s.addr, path: "/a.B/C"}, &dialer{addr: s.addr})
 				defer c.close()
-				if err := c.connect(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, c.connect(t.Context()))
 				out := c.call(t.Context(), 0)
 				if !out.failed || out.kind != failReset || out.connections > 2*mostTries {
 					t.Errorf("%s after %d connections (%v)", kinds[out.kind], out.connections, out.why)

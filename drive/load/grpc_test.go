@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -56,12 +55,9 @@ func TestGRPCKinds(t *testing.T) {
 		{"silence", func(http.ResponseWriter, *http.Request) { <-hang }, failTimeout, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			server := httptest.NewUnstartedServer(tt.serve)
-			server.Config.Protocols = new(http.Protocols)
-			server.Config.Protocols.SetUnencryptedHTTP2(true)
-			server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
-			server.Start()
-			defer server.Close()
+			server := plainServer(t, tt.serve, func(s *http.Server) {
+				s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
+			})
 			timeout := 30 * time.Second
 			if tt.kind == failTimeout {
 				timeout = 50 * time.Millisecond
@@ -79,15 +75,4 @@ func TestGRPCKinds(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nobody listens", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must.OK(t, err)
-		addr := l.Addr().String()
-		l.Close()
-		c := newGRPCCaller(&Spec{KeepAlive: true, TimeoutS: 30}, target{hostPort: addr, path: "/a.B/C"}, &dialer{addr: addr})
-		defer c.close()
-		if out := c.call(t.Context(), 0); !out.failed || out.kind != failConnect {
-			t.Errorf("%s (%v)", kinds[out.kind], out.why)
-		}
-	})
 }

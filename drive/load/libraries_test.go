@@ -73,7 +73,6 @@ func TestLibraries(t *testing.T) {
 			t.Errorf("an unknown authority gave %v", err)
 		}
 	})
-	// The library reconnects by itself.
 	t.Run("grpc connections that the server closes", func(t *testing.T) {
 		spec := quick(grpcServer(t, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 50 * time.Millisecond, MaxConnectionAgeGrace: time.Second})))
 		spec.Protocol, spec.Rate, spec.DurationS = protocol.GRPC, 200, 0.5
@@ -83,12 +82,8 @@ func TestLibraries(t *testing.T) {
 	})
 	// The generator has more streams than the server allows.
 	t.Run("http2 streams that wait", func(t *testing.T) {
-		few := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(5 * time.Millisecond) }))
-		few.Config.Protocols = new(http.Protocols)
-		few.Config.Protocols.SetUnencryptedHTTP2(true)
-		few.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 2}
-		few.Start()
-		defer few.Close()
+		few := plainServer(t, func(http.ResponseWriter, *http.Request) { time.Sleep(5 * time.Millisecond) },
+			func(s *http.Server) { s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 2} })
 		spec := quick(few.URL)
 		spec.Protocol, spec.Connections, spec.StreamsPerConnection, spec.Rate, spec.DurationS, spec.DrainS = protocol.HTTP2, 1, 50, 1000, 0.5, 30
 		if w := mustRun(t, spec).Total(); w.Completed == 0 || w.Completed != w.Scheduled || w.Connects != 0 {

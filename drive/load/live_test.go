@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,9 +20,7 @@ func scrape(t *testing.T, l *Live) map[string]float64 {
 	var page openmetrics.Page
 	var text bytes.Buffer
 	l.Page(&page)
-	if err := page.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, page.Write(&text))
 	return openmetricstest.Read(t, text.Bytes())
 }
 
@@ -32,16 +29,11 @@ func TestLive(t *testing.T) {
 	for _, protocol := range []string{"http1", "http2"} {
 		t.Run(protocol, func(t *testing.T) {
 			var n atomic.Int64
-			target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			target := plainServer(t, func(w http.ResponseWriter, _ *http.Request) {
 				if n.Add(1)%5 == 0 {
 					w.WriteHeader(http.StatusTeapot)
 				}
-			}))
-			target.Config.Protocols = new(http.Protocols)
-			target.Config.Protocols.SetHTTP1(true)
-			target.Config.Protocols.SetUnencryptedHTTP2(true)
-			target.Start()
-			defer target.Close()
+			})
 			spec := DefaultSpec(target.URL)
 			spec.Protocol, spec.Rate, spec.DurationS, spec.IntervalS, spec.Connections = protocol, 400, 1, 0.05, 2
 			each := make(chan struct{}, 100)
@@ -109,9 +101,7 @@ func TestLive(t *testing.T) {
 func TestLiveBuckets(t *testing.T) {
 	h := newPacked()
 	for _, ns := range []int64{1, 10_000, 30_000, 2_000_000, histHighest} {
-		if err := h.RecordValue(ns); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, h.RecordValue(ns))
 	}
 	var l live
 	l.add(h)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // checkLog compares the log of requests with the account, and their intended
@@ -130,9 +131,7 @@ func TestLogStream(t *testing.T) {
 	}
 	l := newRequestLog(&Spec{RequestID: "mm"}, time.Unix(5, 7), shards)
 	var b bytes.Buffer
-	if err := l.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Write(&b))
 	text := b.String()
 	var got []Request
 	h, err := ReadRequests("log", &b, func(_ *RequestsHeader, r Request) error { got = append(got, r); return nil })

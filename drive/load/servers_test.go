@@ -88,12 +88,15 @@ func okServer(t *testing.T) string {
 }
 
 // plainServer serves HTTP/1.1 and HTTP/2 without TLS.
-func plainServer(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+func plainServer(t *testing.T, handler http.HandlerFunc, change ...func(*http.Server)) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	for _, f := range change {
+		f(server.Config)
+	}
 	server.Start()
 	t.Cleanup(server.Close)
 	return server

@@ -137,9 +137,7 @@ func FuzzParseSpec(f *testing.F) {
 }
 
 func TestEnoughFiles(t *testing.T) {
-	if err := enoughFiles(1, 1); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, enoughFiles(1, 1))
 	err := enoughFiles(1<<40, 1)
 	if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
 		t.Errorf("a connection for every file of the world: %v", err)

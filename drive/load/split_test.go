@@ -95,9 +95,7 @@ func TestSplitOfTheRest(t *testing.T) {
 		t.Errorf("a share is split again: %v", err)
 	}
 	spec.Share.Connections = 31 // of which the first of two generators has 16
-	if err := spec.Validate(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, spec.Validate())
 	if spec.Share.Index = 1; spec.Validate() == nil {
 		t.Error("a share has connections that are not its own")
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
@@ -97,9 +98,7 @@ func TestGapsMerge(t *testing.T) {
 		if sum.Count != whole.Count || sum.N != whole.N || math.Abs(sum.Sum-whole.Sum) > 1e-9*(1+whole.Sum) || math.Abs(sum.Off-whole.Off) > 1e-9*(1+whole.Off) {
 			t.Errorf("%+v, the whole is %+v", sum, whole)
 		}
-		if err := sum.Check(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, sum.Check())
 		sum.N++
 		if sum.Check() == nil {
 			t.Error("a gap more than the bins hold passes")
@@ -136,9 +135,7 @@ func TestByChance(t *testing.T) {
 // Gaps that no generator could have written are rejected.
 func TestDamagedGaps(t *testing.T) {
 	good := Gaps{Count: [gapBins]int64{1, 0, 2}, N: 3, Sum: 2.5, Off: 1}
-	if err := good.Check(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, good.Check())
 	for what, change := range map[string]func(*Gaps){
 		"a bin below zero":  func(g *Gaps) { g.Count[1] = -1 },
 		"another number":    func(g *Gaps) { g.N = 2 },

@@ -88,12 +88,8 @@ func TestRunByControl(t *testing.T) {
 	}
 	again, err := c.Start(ctx, spec) // the place is free again
 	must.OK(t, err)
-	if _, err := c.Stop(ctx, again.Run); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.Result(ctx, again.Run); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(c.Stop(ctx, again.Run)))
+	must.OK(t, must.Err(c.Result(ctx, again.Run)))
 	if clock, err := c.Clock(ctx); err != nil || clock.Ahead.Abs() > clock.Bound {
 		t.Errorf("the same clock: %+v, %v", clock, err)
 	}
@@ -117,9 +113,7 @@ func TestEnd(t *testing.T) {
 	if err := other.End(t.Context()); err != nil {
 		t.Errorf("it has ended: %v", err)
 	}
-	if _, err := other.Start(t.Context(), spec); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(other.Start(t.Context(), spec)))
 }
 
 // A run whose start nobody waits for any more still ends, once it has begun.
@@ -137,9 +131,7 @@ func TestEndOfARunThatIsBeingStarted(t *testing.T) {
 	s.mu.Lock()
 	s.busy = false
 	s.mu.Unlock()
-	if err := c.End(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, c.End(t.Context()))
 }
 
 func TestBadRequests(t *testing.T) {
