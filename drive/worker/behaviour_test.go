@@ -510,9 +510,7 @@ func TestTokenIsAsked(t *testing.T) {
 		}
 	}
 	c.Token = "secret"
-	if _, err := c.Config(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(c.Config(t.Context())))
 }
 
 // Many requests run while the configuration changes: each ends as one of the

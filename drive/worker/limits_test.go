@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +46,7 @@ func TestBodyLimit(t *testing.T) {
 	w := start(t, func(o *Options) { o.MaxBodyBytes = 1000 })
 	big := strings.Repeat("x", 1001)
 	for _, echo := range []int64{control.EchoBody, 10} {
-		must.OK(t, must.Err(w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes = echo })))
+		w.set(t, func(c *control.Config) { c.ResponseBytes = echo })
 		if code, _ := httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], big, nil); code != 413 {
 			t.Errorf("response_bytes %d: status %d for a known length", echo, code)
 		}
@@ -110,18 +109,5 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	conn := dial(t, w.addr[protocol.TCP])
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("idle TCP: %v", err)
-	}
-}
-
-func TestGarbage(t *testing.T) {
-	w := start(t, nil)
-	for _, name := range []string{protocol.HTTP1, protocol.HTTP2, protocol.GRPC, protocol.HTTPS, "control", "health"} {
-		conn := dial(t, w.addr[name])
-		_, _ = conn.Write(bytes.Repeat([]byte{0xff, 0, '\n', 'A'}, 5000))
-		_ = conn.(*net.TCPConn).CloseWrite()
-		_, _ = io.Copy(io.Discard, conn) // a reset is as good as an end
-	}
-	if code, _ := httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], "x", nil); code != 200 {
-		t.Errorf("after garbage: %d", code)
 	}
 }

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -141,14 +140,11 @@ func TestIdleConnectionsFollowChanges(t *testing.T) {
 			t.Errorf("gRPC: %q is answered by %q, %v", text, got.Body, err)
 		}
 	}
-	tcp, err := net.Dial("tcp", w.addr[protocol.TCP])
-	must.OK(t, err)
-	defer tcp.Close()
+	tcp := dial(t, w.addr[protocol.TCP])
 	echo := func(parts ...string) {
 		t.Helper()
 		for _, part := range parts {
-			_, err := io.WriteString(tcp, part)
-			must.OK(t, err)
+			must.OK(t, must.Err(io.WriteString(tcp, part)))
 			time.Sleep(20 * time.Millisecond) // so that the worker reads them one by one
 		}
 		whole := strings.Join(parts, "")
@@ -159,8 +155,7 @@ func TestIdleConnectionsFollowChanges(t *testing.T) {
 	}
 	ask("hello", "mes")
 	echo("hello")
-	_, err = w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes, c.TCPMessageBytes = control.EchoBody, 10 })
-	must.OK(t, err)
+	w.set(t, func(c *control.Config) { c.ResponseBytes, c.TCPMessageBytes = control.EchoBody, 10 })
 	ask("hello", "hello")
 	echo("hello", "there")
 	if n := w.Counters().Protocols[protocol.TCP].Requests; n != 2 {

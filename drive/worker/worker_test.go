@@ -143,9 +143,7 @@ func TestEchoOverEachProtocol(t *testing.T) {
 	if got, err := unary(t.Context(), t, w.addr[protocol.GRPC], "hello"); err != nil || got != "hello" {
 		t.Errorf("grpc: %q, %v", got, err)
 	}
-	conn, err := net.Dial("tcp", w.addr[protocol.TCP])
-	must.OK(t, err)
-	defer conn.Close()
+	conn := dial(t, w.addr[protocol.TCP])
 	for range 3 {
 		fmt.Fprint(conn, "hello")
 		got := make([]byte, 5)
@@ -194,9 +192,7 @@ func TestEchoOverTLS(t *testing.T) {
 			t.Errorf("counter %s is %v, expected %v", key, flat[key], want)
 		}
 	}
-	if err := w.stop(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, w.stop())
 }
 
 func TestChunkedBodyIsEchoed(t *testing.T) {
@@ -260,9 +256,7 @@ func TestHTTP1OnTheHTTP2PortIsCountedAsWhatItIs(t *testing.T) {
 
 func TestTCPMessages(t *testing.T) {
 	w := start(t, func(o *Options) { o.Config.TCPMessageBytes = 40_000 })
-	conn, err := net.Dial("tcp", w.addr[protocol.TCP])
-	must.OK(t, err)
-	defer conn.Close()
+	conn := dial(t, w.addr[protocol.TCP])
 	message := bytes.Repeat([]byte("abcdefgh"), 5000)
 	go func() { // three messages in uneven pieces
 		all := bytes.Repeat(message, 3)

@@ -21,9 +21,7 @@ func TestRenewedWhileItEnds(t *testing.T) {
 	ended := false
 	f := &standing{Fault: Fault{ID: "1"}, end: func() error { ended = true; return nil }}
 	f.count = func() (Packets, error) { // what undo calls before it removes the fault
-		if _, err := s.extend("1", ExtendRequest{LeaseMS: 60_000}); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, must.Err(s.extend("1", ExtendRequest{LeaseMS: 60_000})))
 		return Packets{}, nil
 	}
 	s.faults[1] = f
@@ -105,9 +103,7 @@ func TestAlone(t *testing.T) {
 	if _, err := client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 600_000}); err != nil {
 		t.Fatal(err) // it checked whether the process stopped
 	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-done)
 	if state(t, cmd) == "T" || len(tables(t, cmd)) != 0 {
 		t.Errorf("the role has ended: state %s, marks %v", state(t, cmd), tables(t, cmd))
 	}

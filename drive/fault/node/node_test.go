@@ -170,11 +170,7 @@ func serve(t *testing.T) (Client, func() error) {
 		}
 		return err1
 	}
-	t.Cleanup(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.OK(t, end()) })
 	return Client{HTTPClient: &http.Client{Transport: transport}, BaseURL: "http://" + s.Address(), Token: testToken}, end
 }
 
@@ -350,9 +346,7 @@ func TestLeasesEnd(t *testing.T) {
 	}
 	// The end of the server ends active faults.
 	must.OK(t, must.Err(client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 60_000})))
-	if err := end(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, end())
 	if s := state(t, worker); s == "T" {
 		t.Error("the server ended and left a process stopped")
 	}
@@ -528,9 +522,7 @@ func TestNetwork(t *testing.T) {
 		r.PodUID, r.Peers, r.Direction, r.LeaseMS = p.uid, []string{peerIP, "2001:db8::1"}, Both, 60_000
 		must.OK(t, must.Err(client.Network(t.Context(), r)))
 	}
-	if err := end(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, end())
 	if found := tables(t, worker); len(found) > 0 {
 		t.Errorf("tables %v are left", found)
 	}
