@@ -105,9 +105,7 @@ func run(t *testing.T, ctx context.Context, s *server, p *Plan) ([]record.Event,
 		announced = append(announced, m...)
 		return nil
 	})
-	if err := d.Cleanup(context.Background()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, d.Cleanup(context.Background()))
 	if len(events) != len(p.Changes) {
 		t.Fatalf("%d events of %d changes", len(events), len(p.Changes))
 	}

@@ -202,9 +202,7 @@ func TestKinds(t *testing.T) {
 	}
 	world, err := population.New(config)
 	must.OK(t, err)
-	if err := world.Remove(ctx); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, world.Remove(ctx))
 }
 
 // settled waits until the population is complete and the proxies have everything that was
@@ -264,11 +262,7 @@ func drive(t *testing.T, ctx context.Context, config *rest.Config, spec churn.Sp
 	driver, err := churn.NewDriver(config, plan)
 	must.OK(t, err)
 	must.OK(t, driver.Prepare(ctx))
-	defer func() {
-		if err := driver.Cleanup(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { must.OK(t, driver.Cleanup(ctx)) }()
 	before := settled(t, ctx, config, spec.Trial, envoys)
 	var mu sync.Mutex
 	var announced []record.Marker

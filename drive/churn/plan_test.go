@@ -197,9 +197,7 @@ func TestSpecErrors(t *testing.T) {
 			t.Errorf("%v: exit code %d", err, errs.Code(err))
 		}
 	}
-	if _, err := NewPlan(good); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(NewPlan(good)))
 }
 
 func TestNeeds(t *testing.T) {

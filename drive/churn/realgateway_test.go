@@ -44,9 +44,7 @@ func TestEdgeRoutes(t *testing.T) {
 			if err != nil || !strings.Contains(string(text), "behind") || !strings.Contains(string(text), name) || !strings.Contains(string(text), c.Host) {
 				t.Errorf("%s: %s, %v", kind, text, err)
 			}
-			if _, err := population.ResourceOf(o); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, must.Err(population.ResourceOf(o)))
 		}
 	}
 }

@@ -7,19 +7,21 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(a), math.Abs(b)) }
 
-func flow(t interface{ Fatal(...any) }, g graph.Graph, l graph.Load) graph.Flow {
+func flow(t interface {
+	Helper()
+	Fatal(...any)
+}, g graph.Graph, l graph.Load) graph.Flow {
 	if p := g.Check(); len(p) > 0 {
 		t.Fatal(p)
 	}
 	f, err := g.Flow(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return f
 }
 

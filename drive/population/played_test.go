@@ -189,9 +189,7 @@ func TestTryNodeBesideAnEarlierPopulation(t *testing.T) {
 	api := &nodesAPI{nodes: map[string]*corev1.Node{n.Name: n}, earlier: map[string][]metav1.ObjectMeta{
 		"/api/v1/namespaces": {{Name: "mm-0", UID: "namespace", OwnerReferences: dead}}, "/api/v1/serviceaccounts": {{Name: "simulated", Namespace: "mm-0", UID: "account"}}}}
 	w := runsWorld(t, api)
-	if err := w.tryNode(t.Context(), Sizes{Namespaces: 1, Proxies: 1}, time.Hour); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, w.tryNode(t.Context(), Sizes{Namespaces: 1, Proxies: 1}, time.Hour))
 	if got, want := strings.Join(api.calls, ", "), "PATCH /api/v1/nodes/mm-node-0, DELETE /api/v1/namespaces/mm-0"; got != want {
 		t.Errorf("it wrote %q, want %q", got, want)
 	}
@@ -204,10 +202,7 @@ func TestTryNodeBesideAnEarlierPopulation(t *testing.T) {
 func TestTryNodeEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := errors.New("somebody ended it")
-	server := httptest.NewServer(&nodesAPI{nodes: map[string]*corev1.Node{}, play: func(*corev1.Node) { time.AfterFunc(10*time.Millisecond, func() { cancel(ended) }) }})
-	defer server.Close()
-	w, err := New(&rest.Config{Host: server.URL})
-	must.OK(t, err)
+	w := runsWorld(t, &nodesAPI{nodes: map[string]*corev1.Node{}, play: func(*corev1.Node) { time.AfterFunc(10*time.Millisecond, func() { cancel(ended) }) }})
 	if err := w.tryNode(ctx, Sizes{Namespaces: 1, Proxies: 1}, time.Hour); !errors.Is(err, ended) || errs.Hint(err) != "" {
 		t.Errorf("%v (hint: %s)", err, errs.Hint(err))
 	}

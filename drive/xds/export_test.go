@@ -2,6 +2,9 @@ package xds
 
 import "time"
 
+// HeapAlloc returns the live heap in bytes.
+func HeapAlloc() int64 { return heapAlloc() }
+
 // LimitWarming limits how long an acknowledgement is held.
 func (f *Fleet) LimitWarming(d time.Duration) { f.warmAfter.Store(int64(d)) }
 

@@ -332,9 +332,7 @@ func TestBehaviours(t *testing.T) {
 	}
 	for range 3 {
 		for i := range 4 {
-			if err := stream(i).send(wire.RouteType, routes("x"), nil); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, stream(i).send(wire.RouteType, routes("x"), nil))
 		}
 	}
 	count := func(i int, is func(r request) bool) (n int) {

@@ -1,9 +1,9 @@
 package xds_test
 
 import (
-	"runtime"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
@@ -20,19 +20,12 @@ func TestMemoryOfFleet(t *testing.T) {
 		pushes  = 5
 	)
 	s, address := serveSynthetic(t, 1000)
-	live := func() int64 {
-		runtime.GC()
-		runtime.GC() // for pools
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := live()
+	before := xds.HeapAlloc()
 	f := start(t, testSpec(address, proxies))
 	check := func(when string) {
 		t.Helper()
 		f.GiveBack() // as when all is quiet
-		each := (live() - before - once) / proxies
+		each := (xds.HeapAlloc() - before - once) / proxies
 		t.Logf("%s: %d bytes a sidecar", when, each)
 		if each > limit {
 			t.Errorf("%s: %d bytes a sidecar, want at most %d", when, each, limit)

@@ -5,12 +5,9 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
-	"time"
 
-	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -35,11 +32,6 @@ func TestMemoryOfMessagesThatDiffer(t *testing.T) {
 		pushes   = 2
 		limit    = 4 << 10 // bytes per proxy for clusters: a pointer per 64 names, and the chunk with its own cluster
 	)
-	resource := func(name, text string) *discoveryv3.Resource {
-		body, err := anypb.New(&clusterv3.Cluster{Name: name, AltStatName: text, ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}})
-		must.OK(t, err)
-		return &discoveryv3.Resource{Name: name, Resource: body}
-	}
 	f := &Fleet{catalogue: newCatalogue(true)}
 	c := f.catalogue
 	random := rand.New(rand.NewPCG(1, 2))
@@ -52,16 +44,14 @@ func TestMemoryOfMessagesThatDiffer(t *testing.T) {
 	take := func(version int) (bodies int64) {
 		shared := make([]*discoveryv3.Resource, services)
 		for i := range shared {
-			shared[i] = resource(fmt.Sprintf("outbound|8080||service-%d.namespace-%d.svc.cluster.local", i, i%10), fmt.Sprintf("version %d", version))
+			shared[i] = edsResource(t, fmt.Sprintf("outbound|8080||service-%d.namespace-%d.svc.cluster.local", i, i%10), fmt.Sprintf("version %d", version))
 		}
 		for i := range tables {
 			random.Shuffle(len(shared), func(a, b int) { shared[a], shared[b] = shared[b], shared[a] })
-			own := resource("inbound|8080||", fmt.Sprintf("pod %d, version %d", i, version))
+			own := edsResource(t, "inbound|8080||", fmt.Sprintf("pod %d, version %d", i, version))
 			message, err := proto.Marshal(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: wire.ClusterType, Nonce: fmt.Sprint(i), Resources: append(shared, own)})
 			must.OK(t, err)
-			r, _, err := c.read(message, time.Now().UnixNano())
-			must.OK(t, err)
-			tables[i] = c.step(tables[i], r).to
+			tables[i] = c.step(tables[i], c.must(t, message)).to
 		}
 		if got := tables[0].count; got != services+1 {
 			t.Fatalf("a proxy holds %d clusters", got)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -37,9 +36,7 @@ func (c *churned) push(t *testing.T, comes, goes string) {
 	}
 	b, err := proto.Marshal(m)
 	must.OK(t, err)
-	r, _, err := c.read(b, time.Now().UnixNano())
-	must.OK(t, err)
-	c.clusters = c.step(c.clusters, r).to
+	c.clusters = c.step(c.clusters, c.must(t, b)).to
 }
 
 // rest does what a fleet does when all is quiet.

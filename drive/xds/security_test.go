@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"io"
 	"math/big"
 	"net"
 	"net/url"
@@ -50,8 +49,12 @@ func newAuthority(t *testing.T) *authority {
 	must.OK(t, err)
 	a.cert, err = x509.ParseCertificate(der)
 	must.OK(t, err)
-	a.pem = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	a.pem = encoded("CERTIFICATE", der)
 	return a
+}
+
+func encoded(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
@@ -79,21 +82,25 @@ func (a *authority) issue(dns, spiffe string) xds.Certificate {
 	must.OK(a.t, err)
 	raw, err := x509.MarshalECPrivateKey(key)
 	must.OK(a.t, err)
-	return xds.Certificate{Chain: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		Key: string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))}
+	return xds.Certificate{Chain: encoded("CERTIFICATE", der), Key: encoded("EC PRIVATE KEY", raw)}
 }
 
-// secureFake starts a fake behind TLS; check decides about each stream.
-func secureFake(t *testing.T, a *authority, client tls.ClientAuthType, check grpc.StreamServerInterceptor) *fake {
-	t.Helper()
+// istiod returns the credentials of a server with istiod's certificate.
+func (a *authority) istiod(client tls.ClientAuthType) grpc.ServerOption {
+	a.t.Helper()
 	c := a.issue("istiod.istio-system.svc", "")
 	pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
-	must.OK(t, err)
+	must.OK(a.t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
+	return grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: client, ClientCAs: pool}))
+}
+
+// secureFake starts a fake behind TLS.
+func secureFake(t *testing.T, options ...grpc.ServerOption) *fake {
+	t.Helper()
 	s := newFake(t) // for its resources
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: client, ClientCAs: pool})),
-		grpc.StreamInterceptor(check))
+	server := grpc.NewServer(options...)
 	discovery.RegisterAggregatedDiscoveryServiceServer(server, s)
 	s.address = loopback.Serve(t, server.Serve, server.Stop)
 	return s
@@ -109,12 +116,12 @@ func bearer(ctx context.Context) string {
 
 func TestTokens(t *testing.T) {
 	a := newAuthority(t)
-	s := secureFake(t, a, tls.NoClientCert, func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	s := secureFake(t, a.istiod(tls.NoClientCert), grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		if b := bearer(ss.Context()); b != "Bearer one" && b != "Bearer other" {
 			return status.Error(codes.Unauthenticated, "who is that?")
 		}
 		return next(srv, ss)
-	})
+	}))
 	spec := testSpec(s.address, 4)
 	spec.Proxies[3].ServiceAccount = "special"
 	spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: a.pem, Tokens: map[string]string{"": "one\n", "ns/special": "other"}}
@@ -129,13 +136,16 @@ func TestTokens(t *testing.T) {
 	eventually.Holds(t, "the server's certificate to be refused", func() bool { return f.Account().Reconnects["dial"] > 0 })
 }
 
-// signer starts a certificate authority that behaves like istiod: it signs what
-// a token proves.
+// signer starts a certificate authority, and returns its address.
 func (a *authority) signer(identities map[string]string) string {
+	server := a.signing(identities)
+	return loopback.Serve(a.t, server.Serve, server.Stop)
+}
+
+// signing returns a certificate authority that behaves like istiod: it signs what
+// a token proves.
+func (a *authority) signing(identities map[string]string) *grpc.Server {
 	a.t.Helper()
-	c := a.issue("istiod.istio-system.svc", "")
-	pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
-	must.OK(a.t, err)
 	sign := func(_ any, s grpc.ServerStream) error {
 		if method, _ := grpc.MethodFromServerStream(s); method != "/istio.v1.auth.IstioCertificateService/CreateCertificate" {
 			return status.Error(codes.Unimplemented, method)
@@ -166,14 +176,12 @@ func (a *authority) signer(identities map[string]string) string {
 			return err
 		}
 		var out []byte
-		for _, one := range []string{string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), a.pem} {
+		for _, one := range []string{encoded("CERTIFICATE", der), a.pem} {
 			out = protowire.AppendString(protowire.AppendTag(out, 1, protowire.BytesType), one)
 		}
 		return s.SendMsg(&rawgrpc.Message{Body: out})
 	}
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}})), grpc.ForceServerCodecV2(rawgrpc.Codec{}),
-		grpc.UnknownServiceHandler(sign))
-	return loopback.Serve(a.t, server.Serve, server.Stop)
+	return grpc.NewServer(a.istiod(tls.NoClientCert), grpc.ForceServerCodecV2(rawgrpc.Codec{}), grpc.UnknownServiceHandler(sign))
 }
 
 // TestSignedCertificates exchanges a token for a certificate, and connects a
@@ -184,12 +192,14 @@ func TestSignedCertificates(t *testing.T) {
 		Address: a.signer(map[string]string{"Bearer one": "spiffe://cluster.local/ns/ns/sa/default", "Bearer other": "spiffe://cluster.local/ns/ns/sa/other"})}
 	c, err := xds.Sign(t.Context(), request)
 	must.OK(t, err)
-	s := secureFake(t, a, tls.RequireAndVerifyClientCert, func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		return next(srv, ss)
-	})
+	s := secureFake(t, a.istiod(tls.RequireAndVerifyClientCert))
 	spec := testSpec(s.address, 3)
 	spec.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: a.pem, Certificates: map[string]xds.Certificate{"": c}}
 	synced(t, start(t, spec))
+
+	spec.Security.Certificates = map[string]xds.Certificate{"": newAuthority(t).issue("", "spiffe://cluster.local/ns/ns/sa/default")}
+	f := start(t, spec)
+	eventually.Holds(t, "to be refused", func() bool { return f.Account().Reconnects["connection"]+f.Account().Reconnects["dial"] > 0 })
 
 	// A fleet gets its own certificates signed, one for each identity without
 	// one.
@@ -246,26 +256,10 @@ func TestSignedCertificates(t *testing.T) {
 	}
 }
 
-func TestClientCertificates(t *testing.T) {
-	a := newAuthority(t)
-	s := secureFake(t, a, tls.RequireAndVerifyClientCert, func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		return next(srv, ss)
-	})
-	spec := testSpec(s.address, 3)
-	spec.StreamsPerConnection = 1
-	spec.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: a.pem, Certificates: map[string]xds.Certificate{
-		"ns/default": a.issue("", "spiffe://cluster.local/ns/ns/sa/default")}}
-	synced(t, start(t, spec))
-
-	spec.Security.Certificates = map[string]xds.Certificate{"": newAuthority(t).issue("", "spiffe://cluster.local/ns/ns/sa/default")}
-	f := start(t, spec)
-	eventually.Holds(t, "to be refused", func() bool { return f.Account().Reconnects["connection"]+f.Account().Reconnects["dial"] > 0 })
-}
-
 // Sign waits for an authority that cannot be reached yet.
 func TestSignWaitsForAuthority(t *testing.T) {
 	a := newAuthority(t)
-	behind := a.signer(map[string]string{"Bearer one": "spiffe://cluster.local/ns/ns/sa/default"})
+	server := a.signing(map[string]string{"Bearer one": "spiffe://cluster.local/ns/ns/sa/default"})
 	closed, err := net.Listen("tcp", ownAddress())
 	must.OK(t, err)
 	address := closed.Addr().String()
@@ -282,23 +276,7 @@ func TestSignWaitsForAuthority(t *testing.T) {
 	}
 	l, err := net.Listen("tcp", address)
 	must.OK(t, err)
-	defer l.Close()
-	go func() {
-		for {
-			from, err := l.Accept()
-			if err != nil {
-				return
-			}
-			to, err := net.Dial("tcp", behind)
-			if err != nil {
-				from.Close()
-				return
-			}
-			go func() { defer to.Close(); _, _ = io.Copy(to, from) }()
-			go func() { defer from.Close(); _, _ = io.Copy(from, to) }()
-		}
-	}()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	defer server.Stop()
+	go func() { _ = server.Serve(l) }()
+	must.OK(t, <-done)
 }

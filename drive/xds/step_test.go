@@ -16,23 +16,26 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
+// edsResource returns a cluster with endpoints of its own name.
+func edsResource(t testing.TB, name, text string) *discoveryv3.Resource {
+	t.Helper()
+	body, err := anypb.New(&clusterv3.Cluster{Name: name, AltStatName: text, ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}})
+	must.OK(t, err)
+	return &discoveryv3.Resource{Name: name, Resource: body}
+}
+
 // wholeMessages returns messages of the same clusters, each in a different order and with the
 // given number of additional clusters.
 func wholeMessages(t testing.TB, n, services, own int) (out [][]byte) {
 	t.Helper()
-	resource := func(name, text string) *discoveryv3.Resource {
-		body, err := anypb.New(&clusterv3.Cluster{Name: name, AltStatName: text, ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}})
-		must.OK(t, err)
-		return &discoveryv3.Resource{Name: name, Resource: body}
-	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
 		m := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: wire.ClusterType, Nonce: fmt.Sprint(i), SystemVersionInfo: fmt.Sprint("v", i)}
 		for s := range services {
-			m.Resources = append(m.Resources, resource(fmt.Sprintf("outbound|8080||service-%d.namespace-%d.svc.cluster.local", s, s%10), "all"))
+			m.Resources = append(m.Resources, edsResource(t, fmt.Sprintf("outbound|8080||service-%d.namespace-%d.svc.cluster.local", s, s%10), "all"))
 		}
 		for o := range own {
-			m.Resources = append(m.Resources, resource(fmt.Sprintf("inbound|%d||", 8080+o), fmt.Sprint("pod ", i)))
+			m.Resources = append(m.Resources, edsResource(t, fmt.Sprintf("inbound|%d||", 8080+o), fmt.Sprint("pod ", i)))
 		}
 		random.Shuffle(len(m.Resources), func(a, b int) { m.Resources[a], m.Resources[b] = m.Resources[b], m.Resources[a] })
 		b, err := proto.Marshal(m)
@@ -151,9 +154,7 @@ func TestBegan(t *testing.T) {
 				if s.text == "" {
 					m.RemovedResources = []string{"web"}
 				} else {
-					body, err := anypb.New(&clusterv3.Cluster{Name: "web", AltStatName: s.text})
-					must.OK(t, err)
-					m.Resources = []*discoveryv3.Resource{{Name: "web", Resource: body}}
+					m.Resources = []*discoveryv3.Resource{edsResource(t, "web", s.text)}
 				}
 				b, err := proto.Marshal(m)
 				must.OK(t, err)

@@ -27,9 +27,7 @@ func TestSplit(t *testing.T) {
 		var all []Proxy
 		connecting, seeds := 0, map[uint64]bool{}
 		for i, p := range parts {
-			if err := p.Validate(); err != nil {
-				rt.Error(err)
-			}
+			must.OK(rt, p.Validate())
 			if at := Divide(len(spec.Proxies), n); len(all) != at[i] || len(p.Proxies) != at[i+1]-at[i] || len(p.Proxies) < len(spec.Proxies)/n || len(p.Proxies) > len(spec.Proxies)/n+1 {
 				rt.Errorf("fleet %d of %d has %d of %d proxies, after %d", i, n, len(p.Proxies), len(spec.Proxies), len(all))
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -122,9 +121,7 @@ func TestMarkersOfZtunnels(t *testing.T) {
 		t.Helper()
 		for _, one := range s.live() {
 			if strings.HasPrefix(one.requests()[0].node, "ztunnel~") {
-				if err := one.send(typeURL, resources, removed); err != nil {
-					t.Error(err)
-				}
+				must.OK(t, one.send(typeURL, resources, removed))
 			}
 		}
 	}
@@ -210,11 +207,7 @@ func TestMemoryOfZtunnels(t *testing.T) {
 		synced(t, f)
 		eventually.Holds(t, "all ACKs", func() bool { return f.Account().ZtunnelWire["wds"].Acks == n })
 		f.GiveBack()
-		runtime.GC()
-		runtime.GC() // for pools
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
+		return xds.HeapAlloc()
 	}
 	heap(few) // what is created once
 	less := heap(few)

@@ -118,9 +118,7 @@ func TestControl(t *testing.T) {
 	if clock, err := c.Clock(ctx); err != nil || clock.Ahead.Abs() > clock.Bound {
 		t.Errorf("the same clock: %+v, %v", clock, err)
 	}
-	if _, err := c.Stop(ctx); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(c.Stop(ctx)))
 	if _, err := c.Stop(ctx); err == nil {
 		t.Error("stopped twice")
 	}

@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"hash/maphash"
 	"slices"
 	"testing"
 
@@ -13,24 +12,20 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestDigest checks that the order of a cluster's metadata entries does not
 // matter, and that everything else does.
 func TestDigest(t *testing.T) {
-	seed := maphash.MakeSeed()
-	digest := func(typeURL string, b []byte) uint64 {
-		return wire.Digest(typeURL, b, func(b []byte) uint64 { return maphash.Bytes(seed, b) })
-	}
+	digest := func(typeURL string, b []byte) uint64 { return wire.Digest(typeURL, b, hash) }
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}`), 2, 8, rapid.ID[string]).Draw(t, "names")
-		head := marshalIn(t, testCluster("a", rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "service")))
+		head := marshal(t, testCluster("a", rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "service")))
 		// Metadata entry by entry, in two orders.
 		body := func(order []string, change string) []byte {
 			var fields []byte
 			for _, name := range order {
-				one := marshalIn(t, &structpb.Struct{Fields: map[string]*structpb.Value{name: structpb.NewStringValue(name + change)}})
+				one := marshal(t, &structpb.Struct{Fields: map[string]*structpb.Value{name: structpb.NewStringValue(name + change)}})
 				fields = append(fields, one...)
 			}
 			entry := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "istio")
@@ -38,7 +33,7 @@ func TestDigest(t *testing.T) {
 			meta := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), entry)
 			out := append([]byte(nil), head...)
 			out = protowire.AppendBytes(protowire.AppendTag(out, 25, protowire.BytesType), meta)
-			return append(out, marshalIn(t, &cluster.Cluster{AltStatName: "x"})...)
+			return append(out, marshal(t, &cluster.Cluster{AltStatName: "x"})...)
 		}
 		one, other := body(names, ""), body(rapid.Permutation(names).Draw(t, "order"), "")
 		var a, b cluster.Cluster
@@ -51,12 +46,12 @@ func TestDigest(t *testing.T) {
 		if digest(wire.ClusterType, one) == digest(wire.ClusterType, body(names, "!")) {
 			t.Fatal("other metadata, the same digest")
 		}
-		renamed := append(append([]byte(nil), one...), marshalIn(t, &cluster.Cluster{AltStatName: "y"})...)
+		renamed := append(append([]byte(nil), one...), marshal(t, &cluster.Cluster{AltStatName: "y"})...)
 		if digest(wire.ClusterType, one) == digest(wire.ClusterType, renamed) {
 			t.Fatal("another cluster, the same digest")
 		}
 		cut := one[:len(one)-1]
-		if digest(wire.ClusterType, cut) != maphash.Bytes(seed, cut) || digest(wire.ListenerType, one) != maphash.Bytes(seed, one) {
+		if digest(wire.ClusterType, cut) != hash(cut) || digest(wire.ListenerType, one) != hash(one) {
 			t.Fatal("what has no metadata that is looked for is hashed as it is")
 		}
 	})
@@ -65,16 +60,12 @@ func TestDigest(t *testing.T) {
 // TestDigestOfEndpoints checks that the metadata of each endpoint may be in any
 // order, but not the endpoints.
 func TestDigestOfEndpoints(t *testing.T) {
-	seed := maphash.MakeSeed()
-	digest := func(b []byte) uint64 {
-		return wire.Digest(wire.EndpointType, b, func(b []byte) uint64 { return maphash.Bytes(seed, b) })
-	}
+	digest := func(b []byte) uint64 { return wire.Digest(wire.EndpointType, b, hash) }
 	field := func(b []byte, n protowire.Number, v []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
 	}
 	entry := func(key, value string) []byte {
-		one, err := proto.Marshal(&structpb.Struct{Fields: map[string]*structpb.Value{"k": structpb.NewStringValue(value)}})
-		must.OK(t, err)
+		one := marshal(t, &structpb.Struct{Fields: map[string]*structpb.Value{"k": structpb.NewStringValue(value)}})
 		return field(nil, 1, field(field(nil, 1, []byte(key)), 2, one))
 	}
 	lb := func(address string, entries ...[]byte) []byte {
@@ -112,10 +103,4 @@ func TestDigestOfEndpoints(t *testing.T) {
 			t.Errorf("%s: the same digest: %v", c.name, same)
 		}
 	}
-}
-
-func marshalIn(t *rapid.T, m proto.Message) []byte {
-	b, err := proto.Marshal(m)
-	must.OK(t, err)
-	return b
 }

@@ -19,7 +19,10 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-func marshal(t testing.TB, m proto.Message) []byte {
+func marshal(t interface {
+	Helper()
+	Fatal(...any)
+}, m proto.Message) []byte {
 	t.Helper()
 	b, err := proto.Marshal(m)
 	must.OK(t, err)
@@ -86,9 +89,7 @@ func TestClusters(t *testing.T) {
 
 func TestListeners(t *testing.T) {
 	got, err := wire.ParseListener(marshal(t, testListener(t)))
-	if err != nil {
-		t.Fatalf("%+v, %v", got, err)
-	}
+	must.OK(t, err)
 	routes, extensions := text(got.Routes), text(got.Extensions)
 	slices.Sort(routes)
 	slices.Sort(extensions)
@@ -195,8 +196,7 @@ func TestTooManyResources(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	node := &core.Node{Id: "sidecar~1.2.3.4~a.b~c", Cluster: "a.b"}
-	encoded, err := proto.Marshal(node)
-	must.OK(t, err)
+	encoded := marshal(t, node)
 	request := wire.DeltaRequest{Node: encoded, TypeURL: wire.EndpointType, Subscribe: []string{"a", "b"}, Unsubscribe: []string{"c"}, Nonce: []byte("n"),
 		Error: "no", Initial: func(yield func(string, string) bool) { _ = yield("a", "1") && yield("b", "") }}
 	var delta discovery.DeltaDiscoveryRequest
@@ -235,9 +235,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z|.]{1,12}`), 1, 20, rapid.ID[string]).Draw(t, "names")
 		var parts [][]byte
 		one := func(m *discovery.DeltaDiscoveryResponse) {
-			b, err := proto.Marshal(m)
-			must.OK(t, err)
-			parts = append(parts, b)
+			parts = append(parts, marshal(t, m))
 		}
 		for _, n := range names {
 			one(&discovery.DeltaDiscoveryResponse{Resources: []*discovery.Resource{{Name: n}}})
