@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // faults lists an error's codes and fields: "range settings.rate; unit window".
@@ -31,5 +33,16 @@ func refused(t *testing.T, text, want string, sets ...string) {
 	t.Helper()
 	if _, err := Parse([]byte(text), "x.yaml", sets); faults(err) != want {
 		t.Errorf("%s--set %v: %v\n%s, want %s", text, sets, err, faults(err), want)
+	}
+}
+
+// answered checks that a study is rejected as wrong usage, at a place and in certain words, or
+// accepted without them.
+func answered(t *testing.T, text string, sets []string, at, words string) {
+	t.Helper()
+	_, err := Parse([]byte(text), "x.yaml", sets)
+	if words == "" && err != nil || words != "" && (errs.Code(err) != errs.CodeUsage ||
+		at != "" && !strings.Contains(err.Error(), "x.yaml:"+at) || !strings.Contains(err.Error()+"\n"+errs.Hint(err), words)) {
+		t.Errorf("%s--set %v: %v\n%s; want %q at %s", text, sets, err, errs.Hint(err), words, at)
 	}
 }

@@ -66,7 +66,6 @@ func TestParseRefuses(t *testing.T) {
 		{"empty", "", "1:1", "missing"},
 		{"only comments", "# hello\n\n# there\n", "1:1", "missing"},
 		{"scalar", "hello\n", "1:1", "type"},
-		{"list", "- a\n- b\n", "1:1", "type"},
 		{"no name", "question: why?\n", "1:1", "missing"},
 		{"unknown field", minimal + "widow: 2s\n", "3:1", "unknown widow"},
 		{"unknown nested field", minimal + "blocks: {min: 1, mx: 3}\n", "3:18", "unknown blocks.mx"},
@@ -74,26 +73,17 @@ func TestParseRefuses(t *testing.T) {
 		{"unknown level", minimal + "factors:\n  sidecars: [none, boht]\n", "4:20", "unknown factors.sidecars[1]"},
 		{"unknown level in settings", minimal + "settings: {arrival: possion}\n", "3:21", "unknown settings.arrival"},
 		{"bits", minimal + "settings: {payload: 1Kb}\n", "3:21", "unit settings.payload"},
-		{"bytes without unit", minimal + "settings: {payload: 1024}\n", "3:21", "unit settings.payload"},
 		{"half a byte", minimal + "settings: {payload: 0.5B}\n", "3:21", "invalid settings.payload"},
 		{"huge payload", minimal + "settings: {payload: 1000MiB}\n", "3:21", "range settings.payload"},
 		{"negative rate", minimal + "settings: {rate: -5}\n", "3:18", "range settings.rate"},
-		{"zero rate", minimal + "settings: {rate: 0}\n", "3:18", "range settings.rate"},
-		{"rate a minute", minimal + "settings: {rate: 1000/m}\n", "3:18", "unit settings.rate"},
 		{"rate with unit", minimal + "settings: {rate: 1000rps}\n", "3:18", "unit settings.rate"},
 		{"rate with comma", minimal + "settings: {rate: \"1,000\"}\n", "3:18", "invalid settings.rate"},
 		{"nan", minimal + "settings: {rate: .nan}\n", "3:18", "invalid settings.rate"},
-		{"NaN", minimal + "settings: {rate: NaN}\n", "3:18", "invalid settings.rate"},
 		{"inf", minimal + "settings: {rate: .inf}\n", "3:18", "invalid settings.rate"},
 		{"hex", minimal + "settings: {rate: 0x10}\n", "3:18", "invalid settings.rate"},
 		{"exponent", minimal + "settings: {rate: 1e3}\n", "3:18", "invalid settings.rate"},
-		{"exponent of a fraction", minimal + "settings: {rate: 2.5E-1}\n", "3:18", "invalid settings.rate"},
-		{"enormous exponent", minimal + "settings: {rate: 1e300}\n", "3:18", "invalid settings.rate"},
-		{"decimal comma", minimal + "settings: {rate: \"1,2\"}\n", "3:18", "invalid settings.rate"},
 		{"list without brackets", minimal + "settings: {connections: \"8,16,32\"}\n", "3:25", "invalid settings.connections"},
-		{"commas and no number", minimal + "settings: {rate: \"a,b\"}\n", "3:18", "invalid settings.rate"},
 		{"fraction of a connection", minimal + "settings: {connections: 1.5}\n", "3:25", "invalid settings.connections"},
-		{"no connection", minimal + "settings: {connections: 0}\n", "3:25", "range settings.connections"},
 		{"connections beyond 64 bits", minimal + "settings: {connections: 99999999999999999999}\n", "3:25", "range settings.connections"},
 		{"bad version", minimal + "settings: {envoy: 1.39}\n", "3:19", "invalid settings.envoy"},
 		{"cpu unit", minimal + "settings: {cpu_limit: 500mCPU}\n", "3:23", "invalid settings.cpu_limit"},
@@ -122,9 +112,6 @@ func TestParseRefuses(t *testing.T) {
 		{"a gateway that is not Istio's", minimal + "mesh: linkerd\nfactors: {sidecars: [none, gateway]}\n", "3:7", "conflict mesh"},
 		{"TCP through a gateway", minimal + "settings: {sidecars: gateway}\nfactors: {protocol: [http1, tcp]}\n", "4:", "conflict factors.protocol"},
 		{"TLS through a gateway", minimal + "load: {tls: true}\nfactors: {sidecars: [none, gateway]}\n", "3:", "conflict load.tls"},
-		{"more blocks at least than at most", minimal + "blocks: {min: 20, max: 3}\n", "3:9", "conflict blocks"},
-		{"a word for a list", minimal + "exclude: foo\n", "3:10", "type exclude"},
-		{"a tab", minimal + "settings:\n\trate: 5\n", "4:1", "syntax"},
 		{"a search without its factor", minimal + "search: [{finding: latency_p99, bound: 1ms}]\n", "3:10", "missing search[0]"},
 		{"baseline unmeasured", minimal + "settings: {sidecars: both}\nfactors: {rate: [1, 2]}\nbaseline: {sidecars: none}\n", "5:11", "no-cell baseline"},
 		{"baseline of a variant's own level", minimal + "variants: {a: {sidecars: none}, b: {sidecars: both}}\nbaseline: {sidecars: none}\n", "4:11", "no-cell baseline"},
@@ -191,53 +178,35 @@ func TestSetRefuses(t *testing.T) {
 		{"mtls=[off", "syntax"},
 		{"workload.x=\"a", "syntax"},
 		{"window=", "missing window"},
-		{"window=# soon", "missing window"},
 		{"window=null", "missing window"},
-		{"sizing=null", "missing sizing"},
 		{"money=", "missing money"},
 		{"rate=1e12", "invalid settings.rate"},
-		{"rate=1,2", "invalid settings.rate"},
 		{"rat=100", "unknown rat"},
-		{"sidecar=none", "unknown sidecar"},
-		{"widow=1s", "unknown widow"},
 		{"blcks.min=1", "unknown blcks.min"},
 		{"proxies=3", "kind settings.proxies"},
 		{"mesh=kuma", "unknown mesh"},
 	} {
-		_, err := Parse([]byte(minimal), "x.yaml", []string{c.set})
-		if err == nil || errs.Code(err) != errs.CodeUsage {
-			t.Errorf("%s: %v", c.set, err)
-			continue
-		}
-		if got := faults(err); got != c.want {
-			t.Errorf("%s: %s, want %s: %v", c.set, got, c.want, err)
-		}
+		refused(t, minimal, c.want, c.set)
 	}
 }
 
 // The mesh is a field of every study. In a resilience study it is also a factor, which a flag then
 // refers to.
 func TestSetMesh(t *testing.T) {
-	s, err := Parse([]byte(minimal), "x.yaml", []string{"mesh=linkerd"})
-	if err != nil || s.Mesh != MeshLinkerd {
-		t.Errorf("%+v, %v", s, err)
+	if s := parseOK(t, minimal, "mesh=linkerd"); s.Mesh != MeshLinkerd {
+		t.Errorf("%+v", s)
 	}
-	scenario := minimal + "graph: {services: {a: {}}}\ntimeline: {duration: 10s}\n"
-	s, err = Parse([]byte(scenario), "x.yaml", []string{"mesh=linkerd"})
-	if err != nil || s.Settings[FactorMesh] != MeshLinkerd {
-		t.Errorf("%+v, %v", s, err)
+	if s := parseOK(t, minimal+"graph: {services: {a: {}}}\ntimeline: {duration: 10s}\n", "mesh=linkerd"); s.Settings[FactorMesh] != MeshLinkerd {
+		t.Errorf("%+v", s)
 	}
 }
 
 func numbers(from, to int) string {
-	var b strings.Builder
+	var out []string
 	for i := from; i <= to; i++ {
-		if i > from {
-			b.WriteString(", ")
-		}
-		b.WriteString(strconv.Itoa(i))
+		out = append(out, strconv.Itoa(i))
 	}
-	return b.String()
+	return strings.Join(out, ", ")
 }
 
 // Exponential alias expansion must not take the program down.
@@ -245,19 +214,9 @@ func TestBillionLaughs(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(minimal + "a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n")
 	for c := 'b'; c <= 'k'; c++ {
-		b.WriteString(string(c) + ": &" + string(c) + " [")
-		for i := range 9 {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString("*" + string(c-1))
-		}
-		b.WriteString("]\n")
+		b.WriteString(string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+", ", 9) + "]\n")
 	}
-	_, err := Parse([]byte(b.String()), "x.yaml", nil)
-	if err == nil || !strings.Contains(err.Error(), "more than 20000 values") {
-		t.Fatalf("got %v", err)
-	}
+	answered(t, b.String(), nil, "", "more than 20000 values")
 }
 
 func TestAliases(t *testing.T) {

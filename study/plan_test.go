@@ -15,7 +15,13 @@ import (
 
 func plan(t *testing.T, text string, sets ...string) *Plan {
 	t.Helper()
-	p, err := NewPlan(parseOK(t, minimal+text, sets...), 1)
+	return planOf(t, minimal+text, sets...)
+}
+
+// planOf plans a whole file.
+func planOf(t *testing.T, text string, sets ...string) *Plan {
+	t.Helper()
+	p, err := NewPlan(parseOK(t, text, sets...), 1)
 	must.OK(t, err)
 	return p
 }
@@ -227,10 +233,7 @@ func TestStopCells(t *testing.T) {
 
 // A cell measured before a factor existed is the cell with the factor's default.
 func TestIndexOfAnOlderCell(t *testing.T) {
-	s, err := Parse([]byte("name: x\nquestion: x\nmesh: istio\nfactors: {sidecars: [none, both]}\nbaseline: {sidecars: none}\n"), "x.yaml", nil)
-	must.OK(t, err)
-	p, err := NewPlan(s, 1)
-	must.OK(t, err)
+	p := plan(t, "factors: {sidecars: [none, both]}\n")
 	for want, cell := range p.Cells {
 		older := cell.With(nil)
 		delete(older, "planted")

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestBetween: levels between two others ascend, leave no neighbours further apart than the
@@ -71,8 +70,7 @@ func TestApart(t *testing.T) {
 		{"100, 200", "10%", 0.08, 0.1},
 		{"1000, 1001", "1%", 0, 0},
 	} {
-		p, err := NewPlan(parseOK(t, minimalControl+"factors: {proxies: ["+c.levels+"]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, tolerance: "+c.tolerance+"}]\n"), 1)
-		must.OK(t, err)
+		p := planOf(t, minimalControl+"factors: {proxies: ["+c.levels+"]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, tolerance: "+c.tolerance+"}]\n")
 		if got := p.Climbs()[0].Apart(p); got < c.low || got > c.high {
 			t.Errorf("%s to within %s: %v apart", c.levels, c.tolerance, got)
 		}
@@ -82,8 +80,7 @@ func TestApart(t *testing.T) {
 // TestClimbs: a study that searches at certain levels only has the cells at these levels and
 // between them.
 func TestClimbs(t *testing.T) {
-	p, err := NewPlan(parseOK(t, refining), 1)
-	must.OK(t, err)
+	p := planOf(t, refining)
 	var given, refined []string
 	for _, cell := range p.Cells {
 		name := cell["proxies"] + "x" + cell["change_rate"]
@@ -131,9 +128,8 @@ func TestClimbs(t *testing.T) {
 		}
 	}
 	p.Study.Blocks.Limit = stands
-	again, err := NewPlan(parseOK(t, string(p.Study.Marshal())), 1)
-	if err != nil || !slices.EqualFunc(p.Cells, again.Cells, func(a, b record.Cell) bool { return a.Key() == b.Key() }) {
-		t.Errorf("resolved it has other cells: %v", err)
+	if again := planOf(t, string(p.Study.Marshal())); !slices.EqualFunc(p.Cells, again.Cells, func(a, b record.Cell) bool { return a.Key() == b.Key() }) {
+		t.Errorf("resolved it has other cells: %v", again.Cells)
 	}
 }
 
@@ -146,17 +142,14 @@ func TestSearchOfLeftVariants(t *testing.T) {
 		"variant=many":       "",
 		"variant=[few,many]": "",
 	} {
-		p, err := NewPlan(parseOK(t, text, set), 1)
-		must.OK(t, err)
-		if said := p.Unmeasured(); want == "" && len(said) > 0 || want != "" && (len(said) != 1 || said[0].Error() != want) {
+		if said := planOf(t, text, set).Unmeasured(); want == "" && len(said) > 0 || want != "" && (len(said) != 1 || said[0].Error() != want) {
 			t.Errorf("--set %s: %v, want %q", set, said, want)
 		}
 	}
 	// The levels in at may mean nothing in the remaining cells, which are then searched.
 	text = minimalControl + "factors: {proxies: [1, 2]}\nvariants: {plain: {sidecar_scope: none}, scoped: {sidecar_scope: mesh, sidecar_hosts: a/*}}\n" +
 		"search: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {sidecar_hosts: a/*}}, {factor: proxies, finding: convergence_p50, bound: 1 s}]\n"
-	p, err := NewPlan(parseOK(t, text, "variant=plain"), 1)
-	must.OK(t, err)
+	p := planOf(t, text, "variant=plain")
 	if said := p.Unmeasured(); len(said) > 0 || len(p.Climbs()) != 2 {
 		t.Errorf("%d searches, and %v", len(p.Climbs()), said)
 	}

@@ -3,8 +3,6 @@ package study
 import (
 	"strings"
 	"testing"
-
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const sizedStudy = `
@@ -15,17 +13,15 @@ measures: [cpu, memory]
 `
 
 func TestSizing(t *testing.T) {
-	s, err := Parse([]byte(sizedStudy+"sizing: {pods: 200, l7: 0%}\n"), "s.yaml", nil)
-	must.OK(t, err)
+	s := parseOK(t, sizedStudy+"sizing: {pods: 200, l7: 0%}\n")
 	if m := s.Sizing; m == nil || m.Pods != 200 || m.L7 != 0 || m.Nodes != 50 || m.RPS != 20_000 || m.Waypoints != 10 {
 		t.Fatalf("%+v", m)
 	}
-	again, err := Parse(s.Marshal(), "s.yaml", []string{"sizing.nodes=4"})
-	if err != nil || again.Sizing.Pods != 200 || again.Sizing.L7 != 0 || again.Sizing.Nodes != 4 {
-		t.Errorf("%+v, %v", again, err)
+	if again := parseOK(t, string(s.Marshal()), "sizing.nodes=4"); again.Sizing.Pods != 200 || again.Sizing.L7 != 0 || again.Sizing.Nodes != 4 {
+		t.Errorf("%+v", again)
 	}
-	if s, err = Parse([]byte(sizedStudy), "s.yaml", nil); err != nil || s.Sizing != nil {
-		t.Errorf("%+v, %v", s, err)
+	if s = parseOK(t, sizedStudy); s.Sizing != nil {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -56,22 +52,17 @@ func TestSizingRefused(t *testing.T) {
 // If the variants left by a flag are too few, that is reported; the file is unchanged.
 func TestSizingOfLeftVariants(t *testing.T) {
 	text := strings.Replace(sizedStudy, ", rate: [250, 1000]}", "}", 1) + "variants: {a: {}, b: {rate: 50}}\nsizing: {}\n"
-	sized := func(sets ...string) *Plan {
-		p, err := NewPlan(parseOK(t, text, sets...), 1)
-		must.OK(t, err)
-		return p
-	}
 	for set, want := range map[string]string{
 		"variant=a":      "--set variant=a: ",
 		"variant=[a,b]":  "",
 		"measures=[cpu]": "",
 	} {
-		said := sized(set).Unmeasured()
+		said := planOf(t, text, set).Unmeasured()
 		if want == "" && len(said) > 0 || want != "" && (len(said) != 1 || !strings.HasPrefix(said[0].Error(), want)) {
 			t.Errorf("--set %s: %v, want %q", set, said, want)
 		}
 	}
-	if said := sized("variant=a", "sizing=none").Unmeasured(); len(said) > 0 {
+	if said := planOf(t, text, "variant=a", "sizing=none").Unmeasured(); len(said) > 0 {
 		t.Errorf("the hint, followed: %v", said)
 	}
 }
@@ -79,9 +70,8 @@ func TestSizingOfLeftVariants(t *testing.T) {
 // A graph of services can be sized if it has no steps and is entirely in the mesh.
 func TestSizingOfAGraph(t *testing.T) {
 	text := strings.Replace(ambientGraph, "sidecars: [both, ambient]}", "sidecars: [both, ambient], rate: [100, 300]}", 1) + "sizing: {pods: 100}\n"
-	s, err := Parse([]byte(text), "s.yaml", nil)
-	if err != nil || s.Sizing == nil || s.Sizing.Pods != 100 {
-		t.Fatalf("%+v, %v", s, err)
+	if s := parseOK(t, text); s.Sizing == nil || s.Sizing.Pods != 100 {
+		t.Fatalf("%+v", s)
 	}
 	for _, text := range []string{
 		strings.Replace(text, "b: {replicas: 2}", "b: {replicas: 2, sidecar: false}", 1),

@@ -8,9 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record/finding"
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestParseTuneGoal(t *testing.T) {
@@ -92,14 +90,11 @@ tune: {objectives: [pushes, convergence*2], constraints: ["cpu<=+10%"], confirm:
 // A section tune round-trips as the same study, compares with the levers as installed, and takes a
 // quarter of the cells, but at least twelve trials.
 func TestTuneSection(t *testing.T) {
-	s, err := Parse([]byte(tuneFile), "tuned.yaml", nil)
-	must.OK(t, err)
-	again, err := Parse(s.Marshal(), "resolved.yaml", nil)
-	if err != nil || string(again.Marshal()) != string(s.Marshal()) {
-		t.Fatalf("%v\n%s", err, s.Marshal())
+	plan := planOf(t, tuneFile)
+	s := plan.Study
+	if again := parseOK(t, string(s.Marshal())); string(again.Marshal()) != string(s.Marshal()) {
+		t.Fatalf("%s", s.Marshal())
 	}
-	plan, err := NewPlan(s, 1)
-	must.OK(t, err)
 	if base := plan.Cells[slices.IndexFunc(plan.Cells, plan.IsBaseline)]; base["sidecar_scope"] != LevelInstalled || base[FactorDebounceAfter] != LevelInstalled {
 		t.Errorf("cells are compared with %v", base)
 	}
@@ -117,10 +112,7 @@ func TestTuneSection(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(r *rapid.T) {
-		s, err := Parse([]byte(tuneFile), "tuned.yaml", []string{"push_throttle=" + rapid.SampledFrom([]string{"[installed]", `["10", "20", "30", "40"]`, `["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"]`}).Draw(r, "levels")})
-		must.OK(r, err)
-		plan, err := NewPlan(s, 1)
-		must.OK(r, err)
+		plan := planOf(t, tuneFile, "push_throttle="+rapid.SampledFrom([]string{"[installed]", `["10", "20", "30", "40"]`, `["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"]`}).Draw(r, "levels"))
 		n := plan.TuneTrials()
 		if e := plan.Estimate(); n < 12 || n > max(12, (len(plan.Cells)+3)/4) || e.Min > e.Max || e.Min <= 0 {
 			r.Fatalf("%d trials for %d cells, %+v", n, len(plan.Cells), e)
@@ -145,17 +137,8 @@ func TestTuneComplains(t *testing.T) {
 		"tune.constraints=[cpu]":           "not a constraint",
 		"tune.what=1":                      `unknown field "what"`,
 	} {
-		_, err := Parse([]byte(tuneFile), "tuned.yaml", []string{set})
-		if err == nil || !strings.Contains(err.Error(), says) || errs.Code(err) != errs.CodeUsage {
-			t.Errorf("--set %s: %v", set, err)
-		}
+		answered(t, tuneFile, []string{set}, "", says)
 	}
-	data := strings.Replace(tuneFile, "control: {}", "", 1)
-	if _, err := Parse([]byte(data), "tuned.yaml", nil); err == nil || !strings.Contains(err.Error(), "control plane") {
-		t.Errorf("a study of the data plane: %v", err)
-	}
-	variants := strings.Replace(tuneFile, "factors:", "variants: {a: {}, b: {proxies: 5}}\nfactors:", 1)
-	if _, err := Parse([]byte(variants), "tuned.yaml", nil); err == nil || !strings.Contains(err.Error(), "variant b sets proxies, which is not a lever") {
-		t.Errorf("a variant without levers: %v", err)
-	}
+	answered(t, strings.Replace(tuneFile, "control: {}", "", 1), nil, "", "control plane")
+	answered(t, strings.Replace(tuneFile, "factors:", "variants: {a: {}, b: {proxies: 5}}\nfactors:", 1), nil, "", "variant b sets proxies, which is not a lever")
 }

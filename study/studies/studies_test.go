@@ -12,7 +12,6 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/kinds/ingress"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -28,9 +27,17 @@ func load(t *testing.T, name string) (*study.Study, *study.Plan) {
 	return s, p
 }
 
-// Every study parses, has the name of its file, points editors at the schema, resolves to itself,
-// and only refers to cells that it measures.
+// Every study parses, has the name of its file, points editors at the schema, which has no fault to
+// find with it, resolves to itself, only refers to cells that it measures, and requests nothing in
+// vain. A flag can remove what it states besides its measurements, or change the currency.
+//
+// A title and a question stay true whatever --set changes: figures belong in the story, which is
+// about the unmodified file. Versions are those of published results.
 func TestShipped(t *testing.T) {
+	digits := regexp.MustCompile(`[0-9]`)
+	versions := regexp.MustCompile(`Istio [0-9.]+[0-9]`)
+	counted := regexp.MustCompile(`(?i)\b(two|three|four|five|ten|twenty|hundred|thousand|million)( (times|requests|connections|changes|generators|samples|seconds|minutes)\b| and (two|three|four|more) )`)
+	schema := validator(t)
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			s, p := load(t, name)
@@ -58,12 +65,37 @@ func TestShipped(t *testing.T) {
 			} else if len(s.Baseline) == 0 && len(s.Search) == 0 && (controlplane.Of(s) == nil || !controlplane.Of(s).Soak) || s.Blocks.Min < least {
 				t.Error("it has no baseline, or too few blocks for an interval")
 			}
-			again, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
-			if err != nil {
-				t.Fatalf("resolved: %v", err)
+			if e := p.Estimate(); s.Kind == study.ControlPlane && e.Min > s.Blocks.Limit {
+				t.Errorf("%d blocks take %v, the limit is %v", s.Blocks.Min, e.Min, s.Blocks.Limit)
 			}
+			again, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
+			must.OK(t, err)
 			if string(again.Marshal()) != string(s.Marshal()) {
 				t.Error("resolved twice it differs")
+			}
+			resolved, err := study.NewPlan(again, 1)
+			must.OK(t, err)
+			for _, said := range append(p.Notes(), resolved.Unmeasured()...) {
+				t.Error(said)
+			}
+			valid(t, schema, data)
+			valid(t, schema, s.Marshal())
+			var sets []string
+			if s.Money != nil {
+				sets = append(sets, "money=none", "money.currency=EUR")
+			}
+			if s.Sizing != nil {
+				sets = append(sets, "sizing=none")
+			}
+			for _, set := range sets {
+				if _, err := study.Parse(data, name, []string{set}); err != nil {
+					t.Errorf("--set %s: %v", set, err)
+				}
+			}
+			for _, text := range []string{s.Title, s.Question} {
+				if digits.MatchString(versions.ReplaceAllString(text, "")) || counted.MatchString(text) {
+					t.Errorf("%q", text)
+				}
 			}
 			for _, f := range s.Published {
 				if len(p.Matching(f.Cell)) == 0 {
@@ -85,57 +117,6 @@ func TestShipped(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A flag can remove what a study states besides its measurements, or change the currency.
-func TestStatedSectionsGo(t *testing.T) {
-	for _, name := range Names() {
-		s, _ := load(t, name)
-		var sets []string
-		if s.Money != nil {
-			sets = append(sets, "money=none", "money.currency=EUR")
-		}
-		if s.Sizing != nil {
-			sets = append(sets, "sizing=none")
-		}
-		data, _ := Read(name)
-		for _, set := range sets {
-			if _, err := study.Parse(data, name, []string{set}); err != nil {
-				t.Errorf("%s --set %s: %v", name, set, err)
-			}
-		}
-	}
-}
-
-// Shipped studies request nothing in vain, as shipped and as resolved, and compare nothing without
-// levers with sidecars that have some.
-func TestNothingInVain(t *testing.T) {
-	for _, name := range Names() {
-		s, p := load(t, name)
-		resolved, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
-		must.OK(t, err)
-		again, err := study.NewPlan(resolved, 1)
-		must.OK(t, err)
-		for _, said := range append(p.Notes(), again.Unmeasured()...) {
-			t.Errorf("%s: %v", name, said)
-		}
-	}
-}
-
-// A title and a question stay true whatever --set changes: figures belong in the story, which is
-// about the unmodified file. Versions are those of published results.
-func TestQuestionsNameNoFigures(t *testing.T) {
-	digits := regexp.MustCompile(`[0-9]`)
-	versions := regexp.MustCompile(`Istio [0-9.]+[0-9]`)
-	counted := regexp.MustCompile(`(?i)\b(two|three|four|five|ten|twenty|hundred|thousand|million)( (times|requests|connections|changes|generators|samples|seconds|minutes)\b| and (two|three|four|more) )`)
-	for _, name := range Names() {
-		s, _ := load(t, name)
-		for _, text := range []string{s.Title, s.Question} {
-			if digits.MatchString(versions.ReplaceAllString(text, "")) || counted.MatchString(text) {
-				t.Errorf("%s: %q", name, text)
-			}
-		}
 	}
 }
 
@@ -189,21 +170,6 @@ func TestEveryFactorIsShown(t *testing.T) {
 	}
 }
 
-func TestQuickIsWhatItSays(t *testing.T) {
-	_, p := load(t, "quick")
-	if len(p.Cells) != 4 || p.BlockSize() != 5 {
-		t.Errorf("%d cells, %d trials per block", len(p.Cells), p.BlockSize())
-	}
-	for _, c := range p.Cells {
-		if c[study.FactorRate] != "1000" || c[study.FactorConnections] != "16" || c[study.FactorArrival] != study.ArrivalPoisson {
-			t.Errorf("cell %v", c)
-		}
-	}
-	if len(p.Matching(record.Cell{study.FactorSidecars: study.SidecarsBoth})) != 1 {
-		t.Error("both sidecars are not one cell")
-	}
-}
-
 // Every study is once in the tables of its document, where users find it.
 func TestTheTablesListEveryStudy(t *testing.T) {
 	for file, want := range map[string][]string{"../../docs/method.md": namesIn("."), "../../docs/scenarios.md": ScenarioNames()} {
@@ -237,17 +203,6 @@ func TestScenariosThatMayLoseNothing(t *testing.T) {
 	}
 	if none == 0 {
 		t.Error("no scenario asks that all requests are answered")
-	}
-}
-
-// Control-plane studies reach the blocks that an interval needs within their time limit, if trials
-// take as long as expected.
-func TestControlStudiesReachTheirBlocks(t *testing.T) {
-	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression", "one-istiod", "simulated-against-real", "capacity-holdout", "throttle-or-lock", "idle-sidecars", "route-propagation", "attached-routes", "soak", "reconnect-storm", "istiod-replicas", "istiod-cold-start", "ambient-beside-sidecars"} {
-		s, p := load(t, name)
-		if e := p.Estimate(); s.Kind != study.ControlPlane || s.Blocks.Min < 2 || e.Min > s.Blocks.Limit {
-			t.Errorf("%s: %d blocks take %v, the limit is %v", name, s.Blocks.Min, e.Min, s.Blocks.Limit)
-		}
 	}
 }
 
