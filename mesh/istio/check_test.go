@@ -1,7 +1,6 @@
 package istio
 
 import (
-	"strings"
 	"testing"
 
 	admission "k8s.io/api/admissionregistration/v1"
@@ -10,11 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // installation is an Istio installation in a cluster.
@@ -67,13 +64,9 @@ func TestCheck(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &Mesh{metricsProvider: "of an earlier check"}
 			components, err := m.check(t.Context(), fakecluster.New(tt.has.objects()...), tt.proxies)
-			if tt.err != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint) {
-					t.Errorf("error %v, hint %q", err, errs.Hint(err))
-				}
+			if tells(t, tt.name, err, tt.err, tt.hint); err != nil {
 				return
 			}
-			must.OK(t, err)
 			if len(components) != 1 || components[0].Name != "istiod" || components[0].Version != "1.31.0" || components[0].Source != "hub/pilot:1.31.0" {
 				t.Errorf("components %+v", components)
 			}

@@ -140,11 +140,8 @@ func TestDesiredDeployment(t *testing.T) {
 	if cpu, memory := requests[corev1.ResourceCPU], requests[corev1.ResourceMemory]; cpu.String() != "1" || memory.String() != "1Gi" {
 		t.Errorf("requests %v", requests)
 	}
-	if _, err := desiredDeployment(charted(), mesh.LeversOf(record.Cell{"istiod_cpu_request": "2", "istiod_cpu": "1"})); errs.Code(err) != errs.CodeUsage {
-		t.Errorf("a request above the limit that is asked for: %v", err)
-	}
-	if _, err := desiredDeployment(charted(), mesh.LeversOf(record.Cell{"istiod_cpu_request": "5"})); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "istiod_cpu 4, as installed") {
-		t.Errorf("a request above the limit that is installed: %v", err)
+	for says, cell := range map[string]record.Cell{"istiod_cpu 1": {"istiod_cpu_request": "2", "istiod_cpu": "1"}, "istiod_cpu 4, as installed": {"istiod_cpu_request": "5"}} {
+		refuses(t, "a request above the limit", must.Err(desiredDeployment(charted(), mesh.LeversOf(cell))), says, "")
 	}
 }
 
@@ -164,9 +161,7 @@ func TestLeversRefused(t *testing.T) {
 		if err == nil {
 			_, err = desiredSidecars(l, "")
 		}
-		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), tt.factor) {
-			t.Errorf("%s %q: %v", tt.factor, tt.level, err)
-		}
+		refuses(t, tt.level, err, tt.factor, "")
 	}
 }
 
@@ -307,76 +302,56 @@ func TestJudge(t *testing.T) {
 
 // A single error in the evidence fails the corresponding check.
 func TestJudgeChecksEveryPoint(t *testing.T) {
+	type change = func(*state, *mesh.ControlEvidence)
+	rises := func(r map[string]float64) change { return func(_ *state, e *mesh.ControlEvidence) { e.Rises = r } }
+	args := func(list ...string) change {
+		return func(s *state, _ *mesh.ControlEvidence) { s.pods[0].Spec.Containers[0].Args = list }
+	}
+	inForce := func(requests corev1.ResourceList) change {
+		return func(s *state, _ *mesh.ControlEvidence) {
+			s.pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: istiodContainer, Resources: &corev1.ResourceRequirements{Requests: requests}}}
+		}
+	}
 	scoped := record.Cell{"sidecar_scope": "mesh", "outbound_policy": "REGISTRY_ONLY"}
 	for _, tt := range []struct {
 		name   string
 		cell   record.Cell
-		change func(*state, *mesh.ControlEvidence)
+		change change
 		fails  string
 	}{
 		{"nothing", nil, func(*state, *mesh.ControlEvidence) {}, ""},
 		{"nothing, scoped", scoped, func(*state, *mesh.ControlEvidence) {}, ""},
 		{"a variable is missing", record.Cell{"xds_cache": "true"}, func(s *state, _ *mesh.ControlEvidence) { delete(s.replicas[0].env, "PILOT_ENABLE_XDS_CACHE") }, "env " + "PILOT_ENABLE_XDS_CACHE"},
 		{"a variable too many", record.Cell{"push_throttle": "default"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].env["PILOT_PUSH_THROTTLE"] = "3" }, "env " + "PILOT_PUSH_THROTTLE"},
-		{"a pod made otherwise", record.Cell{"connection_age": "45s"}, func(s *state, _ *mesh.ControlEvidence) {
-			s.pods[0].Spec.Containers[0].Args = []string{"--keepaliveMaxServerConnectionAge=30m"}
-		}, "flag keepaliveMaxServerConnectionAge"},
-		{"a flag too many", record.Cell{"connection_age": "none"}, func(s *state, _ *mesh.ControlEvidence) {
-			s.pods[0].Spec.Containers[0].Args = []string{"--keepaliveMaxServerConnectionAge=30m"}
-		}, "flag keepaliveMaxServerConnectionAge"},
-		{"spelled otherwise", record.Cell{"connection_age": "1m30s"}, func(s *state, _ *mesh.ControlEvidence) {
-			s.pods[0].Spec.Containers[0].Args = []string{"--keepaliveMaxServerConnectionAge=90s"}
-		}, ""},
+		{"a pod made otherwise", record.Cell{"connection_age": "45s"}, args("--keepaliveMaxServerConnectionAge=30m"), "flag keepaliveMaxServerConnectionAge"},
+		{"a flag too many", record.Cell{"connection_age": "none"}, args("--keepaliveMaxServerConnectionAge=30m"), "flag keepaliveMaxServerConnectionAge"},
+		{"spelled otherwise", record.Cell{"connection_age": "1m30s"}, args("--keepaliveMaxServerConnectionAge=90s"), ""},
 		{"istiod says nothing", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].err = errs.Usage("refused") }, "istiod"},
 		{"one pod not ready", nil, func(s *state, _ *mesh.ControlEvidence) { s.pods = append(s.pods, s.pods[0]) }, "istiod-replicas"},
 		{"Go takes more processors", record.Cell{"istiod_cpu": "1"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].metrics[0].Value = 2 }, "istiod-cpu"},
 		{"Go takes more memory", record.Cell{"istiod_memory": "1Gi"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].metrics[1].Value = 2e9 }, "istiod-memory"},
-		{"the kubelet has not set the limit", record.Cell{"istiod_cpu": "1"}, func(s *state, _ *mesh.ControlEvidence) {
-			s.pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: istiodContainer, Resources: &corev1.ResourceRequirements{}}}
-		}, "istiod-cpu"},
+		{"the kubelet has not set the limit", record.Cell{"istiod_cpu": "1"}, inForce(nil), "istiod-cpu"},
 		{"a cache that is off holds something", record.Cell{"xds_cache": "false"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].cache = "4kB" }, "xds-cache"},
 		{"a cache that is on", record.Cell{"xds_cache": "true"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].cache = "4kB" }, ""},
-		{"a cache that is on holds nothing", record.Cell{"xds_cache": "true"}, func(_ *state, e *mesh.ControlEvidence) {
-			e.Rises = map[string]float64{`pilot_xds_pushes{type="cds"}`: 3}
-		}, "xds-cache"},
+		{"a cache that is on holds nothing", record.Cell{"xds_cache": "true"}, rises(map[string]float64{`pilot_xds_pushes{type="cds"}`: 3}), "xds-cache"},
 		{"a cache that is on holds what was pushed", record.Cell{"xds_cache": "true"}, func(s *state, e *mesh.ControlEvidence) {
 			s.replicas[0].cache, e.Rises = "4kB", map[string]float64{`pilot_xds_pushes{type="cds"}`: 3}
 		}, ""},
-		{"parts of the cache are off", record.Cell{"xds_cache": "true", "istiod_env": "PILOT_ENABLE_CDS_CACHE=false"}, func(_ *state, e *mesh.ControlEvidence) {
-			e.Rises = map[string]float64{`pilot_xds_pushes{type="cds"}`: 3}
-		}, ""},
-		{"endpoints not debounced", record.Cell{"eds_debounce": "true"}, func(_ *state, e *mesh.ControlEvidence) {
-			e.Rises = map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3}
-		}, "eds-debounce"},
-		{"endpoints debounced", record.Cell{"eds_debounce": "true"}, func(_ *state, e *mesh.ControlEvidence) {
-			e.Rises = map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3, "pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.25}
-		}, ""},
-		{"endpoints debounced though not to be", record.Cell{"eds_debounce": "false"}, func(_ *state, e *mesh.ControlEvidence) {
-			e.Rises = map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3, "pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.25}
-		}, "eds-debounce"},
-		{"something else debounced", record.Cell{"eds_debounce": "false"}, func(_ *state, e *mesh.ControlEvidence) {
-			e.Rises = map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3, `pilot_push_triggers{type="config"}`: 1, "pilot_debounce_time_count": 1, "pilot_debounce_time_sum": 0.25}
-		}, ""},
-		{"another request in force", record.Cell{"istiod_cpu_request": "1", "istiod_memory_request": "1Gi"}, func(s *state, _ *mesh.ControlEvidence) {
-			s.pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: istiodContainer, Resources: &corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi")}}}}
-		}, "istiod-cpu"},
-		{"the requests in force", record.Cell{"istiod_cpu_request": "1", "istiod_memory_request": "1Gi"}, func(s *state, _ *mesh.ControlEvidence) {
-			s.pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: istiodContainer, Resources: &corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m"), corev1.ResourceMemory: resource.MustParse("1024Mi")}}}}
-		}, ""},
+		{"parts of the cache are off", record.Cell{"xds_cache": "true", "istiod_env": "PILOT_ENABLE_CDS_CACHE=false"}, rises(map[string]float64{`pilot_xds_pushes{type="cds"}`: 3}), ""},
+		{"endpoints not debounced", record.Cell{"eds_debounce": "true"}, rises(map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3}), "eds-debounce"},
+		{"endpoints debounced", record.Cell{"eds_debounce": "true"}, rises(map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3, "pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.25}), ""},
+		{"endpoints debounced though not to be", record.Cell{"eds_debounce": "false"}, rises(map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3, "pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.25}), "eds-debounce"},
+		{"something else debounced", record.Cell{"eds_debounce": "false"}, rises(map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3, `pilot_push_triggers{type="config"}`: 1, "pilot_debounce_time_count": 1, "pilot_debounce_time_sum": 0.25}), ""},
+		{"another request in force", record.Cell{"istiod_cpu_request": "1", "istiod_memory_request": "1Gi"}, inForce(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi")}), "istiod-cpu"},
+		{"the requests in force", record.Cell{"istiod_cpu_request": "1", "istiod_memory_request": "1Gi"}, inForce(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m"), corev1.ResourceMemory: resource.MustParse("1024Mi")}), ""},
 		{"delta off in istiod", record.Cell{"delta": "true"}, func(s *state, _ *mesh.ControlEvidence) {
 			s.replicas[0].mesh["defaultConfig"].(map[string]any)["proxyMetadata"].(map[string]any)["ISTIO_DELTA_XDS"] = "false"
 		}, "mesh delta"},
 		{"selectors in istiod", record.Cell{"discovery_selectors": "none"}, func(s *state, _ *mesh.ControlEvidence) {
 			s.replicas[0].mesh["discoverySelectors"] = []any{map[string]any{}}
 		}, "mesh discovery_selectors"},
-		{"pushed too soon", record.Cell{"debounce_after": "100ms"}, func(_ *state, e *mesh.ControlEvidence) {
-			e.Rises = map[string]float64{"pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.15}
-		}, "debounce"},
-		{"pushed late enough", record.Cell{"debounce_after": "100ms"}, func(_ *state, e *mesh.ControlEvidence) {
-			e.Rises = map[string]float64{"pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.25}
-		}, ""},
+		{"pushed too soon", record.Cell{"debounce_after": "100ms"}, rises(map[string]float64{"pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.15}), "debounce"},
+		{"pushed late enough", record.Cell{"debounce_after": "100ms"}, rises(map[string]float64{"pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.25}), ""},
 		{"no proxy to look at", scoped, func(_ *state, e *mesh.ControlEvidence) { e.Proxies = nil }, "sidecar-scope"},
 		{"only a gateway to look at", scoped, func(_ *state, e *mesh.ControlEvidence) { e.Proxies[0].Gateway = true }, "sidecar-scope"},
 		{"the proxy is not connected", record.Cell{"sidecar_scope": "none"}, func(s *state, e *mesh.ControlEvidence) {

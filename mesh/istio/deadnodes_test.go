@@ -90,13 +90,10 @@ func TestAmbientDeadNodes(t *testing.T) {
 					return true, nil, apierrors.NewForbidden(corev1.Resource(c.hidden), "c", nil)
 				})
 			}
-			f := AsFound{istiods: []appsv1.Deployment{{Spec: appsv1.DeploymentSpec{Template: podOf(istiodContainer, "istio/pilot:1.31.0")}}}}
-			f.istiods[0].Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: ambientEnv, Value: "true"}}
+			f := istiodAs("istio/pilot:1.31.0", corev1.EnvVar{Name: ambientEnv, Value: "true"})
 			must.OK(t, f.readAmbient(t.Context(), kube))
 			err := f.refuseAmbient()
-			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %q", err, c.want)
-			}
+			tells(t, c.want, err, c.want, "")
 			if rolls := strings.Contains(c.want, "rolled out"); err != nil && strings.Contains(errs.Hint(err), "until it is ready or removed") != rolls {
 				t.Errorf("a rollout %v: hint %q", rolls, errs.Hint(err))
 			}

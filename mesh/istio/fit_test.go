@@ -45,13 +45,7 @@ func TestRefuseScope(t *testing.T) {
 		must.OK(t, yaml.Unmarshal([]byte(tt.config), &f.config))
 		l := mesh.LeversOf(tt.cell)
 		l.Namespaces = []string{"mm-1"}
-		err := f.refuseLevers([]mesh.Levers{mesh.LeversOf(record.Cell{}), l})
-		switch {
-		case tt.err == "" && err != nil:
-			t.Errorf("%s: %v", name, err)
-		case tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "use sidecar_scope namespace")):
-			t.Errorf("%s: %v, hint %q", name, err, errs.Hint(err))
-		}
+		refuses(t, name, f.refuseLevers([]mesh.Levers{mesh.LeversOf(record.Cell{}), l}), tt.err, "use sidecar_scope namespace")
 	}
 }
 
@@ -126,9 +120,7 @@ func TestSidecarsThatAreNotRead(t *testing.T) {
 			l.Namespaces = []string{"mm-1"}
 			found.revision.Name = tt.revision
 			must.OK(t, found.readForLevers(t.Context(), kube, client.Resource(sidecarResource), []mesh.Levers{l}))
-			if err := found.refuseLever(l); (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
-				t.Errorf("%v", err)
-			}
+			tells(t, name, found.refuseLever(l), tt.err, "")
 			c := &ControlPlane{kube: kube, sidecars: client.Resource(sidecarResource), revision: tt.revision}
 			if wide, err := c.meshWide(t.Context(), Namespace, found.config.DiscoverySelectors); err != nil || (wide != nil) != tt.holds {
 				t.Errorf("as installed: %v, %v", wide, err)

@@ -72,13 +72,9 @@ func TestDecorate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := corev1.PodTemplateSpec{}
 			err := (&Mesh{ProxyImage: tt.images}).Decorate(mesh.Workload{Name: "server", Proxy: tt.proxy}, &pod)
-			if tt.err != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.err) {
-					t.Fatalf("error %v, want %q", err, tt.err)
-				}
+			if tells(t, tt.name, err, tt.err, ""); err != nil {
 				return
 			}
-			must.OK(t, err)
 			if got := pod.Labels["sidecar.istio.io/inject"]; got != tt.inject {
 				t.Errorf("inject is %q, want %q", got, tt.inject)
 			}

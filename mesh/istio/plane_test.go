@@ -81,13 +81,10 @@ func TestPlane(t *testing.T) {
 			from, err := findRevision(t.Context(), kube, tt.from)
 			must.OK(t, err)
 			plane, err := (&Mesh{Revision: from}).Plane(t.Context(), kube, tt.asked)
-			if tt.err != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.err) || errs.Hint(err) == "" {
-					t.Fatalf("%+v, %v, hint %q", plane, err, errs.Hint(err))
-				}
+			if tells(t, name, err, tt.err, ""); err != nil {
 				return
 			}
-			if err != nil || !maps.Equal(plane.Labels, tt.labels) || !maps.Equal(plane.PodLabels, tt.pods) {
+			if !maps.Equal(plane.Labels, tt.labels) || !maps.Equal(plane.PodLabels, tt.pods) {
 				t.Errorf("%+v, %v", plane, err)
 			}
 			if want := map[string]string{"canary": "app=istiod,istio.io/rev=canary", "": "app=istiod,istio.io/rev=" + tt.from}[tt.asked]; plane.Selector != want || plane.Namespace != Namespace {
@@ -95,9 +92,7 @@ func TestPlane(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (&Mesh{Revision: Revision{Name: defaultRevision}}).Plane(t.Context(), fakecluster.New(), ""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "no label istio.io/rev") {
-		t.Errorf("an istiod whose pods nothing tells apart: %v", err)
-	}
+	refuses(t, "an istiod whose pods nothing tells apart", must.Err((&Mesh{Revision: Revision{Name: defaultRevision}}).Plane(t.Context(), fakecluster.New(), "")), "no label istio.io/rev", "")
 }
 
 // Installed revisions are found by name and by tag.

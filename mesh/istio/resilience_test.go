@@ -259,9 +259,7 @@ func TestLedgerNeedsItsProvider(t *testing.T) {
 		t.Error(err)
 	}
 	err := needProviders(meshConfig{}, proxies)
-	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), ledgerProvider) {
-		t.Fatalf("error %v", err)
-	}
+	refuses(t, "without it", err, ledgerProvider, "")
 	// The hint's text can be added verbatim.
 	_, list, _ := strings.Cut(errs.Hint(err), ":\n")
 	var providers []struct {

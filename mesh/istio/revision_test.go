@@ -2,10 +2,8 @@ package istio
 
 import (
 	"maps"
-	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
@@ -69,13 +67,10 @@ func TestFindIstiod(t *testing.T) {
 				must.OK(t, kube.Tracker().Add(tagOf(name, revision)))
 			}
 			d, err := findIstiod(t.Context(), kube, tt.asked)
-			if tt.err != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint) {
-					t.Fatalf("%v, hint %q", err, errs.Hint(err))
-				}
+			if tells(t, tt.name, err, tt.err, tt.hint); err != nil {
 				return
 			}
-			if err != nil || d.Name != tt.want || configMapOf(d) != tt.config {
+			if d.Name != tt.want || configMapOf(d) != tt.config {
 				t.Errorf("%v, %v", d, err)
 			}
 			if tt.tags == nil {

@@ -16,7 +16,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -90,7 +89,6 @@ func TestRoot(t *testing.T) {
 		"allow nothing, and the study":               {objects: []string{denyAll, ours}, notes: "AuthorizationPolicy istio-system/a, AuthorizationPolicy istio-system/b"},
 		"allow others":                               {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {namespaces: [shop]}}]}]}"}, err: "no policy allows the study's requests"},
 		"allow principals of others":                 {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/a]}}]}]}"}, err: "no policy allows"},
-		"allow principals of others, by a beginning": {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {principals: ['cluster.local/ns/shop/*']}}]}]}"}, err: "no policy allows"},
 		"allow accounts of others":                   {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {serviceAccounts: [shop/a]}}]}]}"}, err: "no policy allows"},
 		"allow who has a token":                      {objects: []string{"AuthorizationPolicy spec: {rules: [{from: [{source: {requestPrincipals: ['*']}}]}]}"}, err: "no policy allows"},
 		"allow by a claim":                           {objects: []string{"AuthorizationPolicy spec: {rules: [{when: [{key: 'request.auth.claims[a]', values: [b]}]}]}"}, err: "no policy allows"},
@@ -111,7 +109,6 @@ func TestRoot(t *testing.T) {
 		"deny other addresses":                       {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {notIpBlocks: [10.0.0.0/8]}}]}]}"}, notes: "may apply to requests"},
 		"deny a field of no name":                    {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{from: [{source: {not: [a]}}]}]}"}, notes: "may apply to requests"},
 		"deny, to be tried":                          {objects: []string{"AuthorizationPolicy metadata: {annotations: {istio.io/dry-run: 'true'}}, spec: {action: DENY, rules: [{}]}"}, notes: "figures"},
-		"deny, to be tried, 1":                       {objects: []string{"AuthorizationPolicy metadata: {annotations: {istio.io/dry-run: '1'}}, spec: {action: DENY, rules: [{}]}"}, notes: "figures"},
 		"deny, perhaps tried":                        {objects: []string{"AuthorizationPolicy metadata: {annotations: {istio.io/dry-run: 'yes'}}, spec: {action: DENY, rules: [{}]}"}, err: "applies to every request"},
 		"deny at a gateway":                          {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], targetRefs: [{kind: Gateway, name: a}]}"}},
 		"deny at gateways, of which none is named":   {objects: []string{"AuthorizationPolicy spec: {action: DENY, rules: [{}], targetRefs: []}"}, err: "applies to every request"},
@@ -157,10 +154,7 @@ func TestRoot(t *testing.T) {
 			}
 			f, _, _ := rootCluster(t, tt.config, nil, Namespace, tt.objects...)
 			err := f.refuseRoot(tt.asked)
-			if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint)) {
-				t.Fatalf("%v, hint %q", err, errs.Hint(err))
-			}
-			if err != nil {
+			if tells(t, name, err, tt.err, tt.hint); err != nil {
 				return
 			}
 			if notes := strings.Join(f.Beside(tt.asked), "\n"); !strings.Contains(notes, tt.notes) || tt.notes == "" && notes != "" {

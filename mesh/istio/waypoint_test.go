@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -184,9 +183,7 @@ func TestVerifyWaypoint(t *testing.T) {
 			t.Run(fmt.Sprint(name, " on ", nodes), func(t *testing.T) {
 				e := waypointTrial(nodes)
 				test.change(&e)
-				if got := failed((&Mesh{}).Verify(e)); !slices.Equal(got, test.want) {
-					t.Errorf("failed are %v, want %v: %+v", got, test.want, (&Mesh{}).Verify(e))
-				}
+				fails(t, e, test.want...)
 			})
 		}
 	}
@@ -215,8 +212,7 @@ func TestRefuseWaypoint(t *testing.T) {
 		}
 	}
 	for image, want := range map[string]bool{"docker.io/istio/pilot:" + components.IstioVersion: true, "docker.io/istio/pilot:1.31.1": false} {
-		f := AsFound{istiods: []appsv1.Deployment{{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
-			{Name: istiodContainer, Image: image}}}}}}}}
+		f := istiodAs(image)
 		if f.isUpstream() != want {
 			t.Errorf("the proxies of %s are upstream Envoys: %v", image, !want)
 		}

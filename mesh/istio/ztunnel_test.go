@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/testing/elftest"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -67,13 +66,10 @@ func TestZtunnelFolder(t *testing.T) {
 				}
 				return test.says, nil
 			})
-			if test.refused != "" {
-				if err == nil || !strings.Contains(err.Error(), test.refused) || test.says != "" && errs.Code(err) != errs.CodeUsage {
-					t.Fatalf("%v, want a refusal that says %q", err, test.refused)
-				}
+			if tells(t, name, err, test.refused, ""); err != nil {
 				return
 			}
-			if err != nil || z.version != test.want || !strings.HasPrefix(z.ref(), components.IstioHub+"/ztunnel:"+test.want+"-") {
+			if z.version != test.want || !strings.HasPrefix(z.ref(), components.IstioHub+"/ztunnel:"+test.want+"-") {
 				t.Errorf("%+v as %s, %v, want %s", z, z.ref(), err, test.want)
 			}
 		})
@@ -89,15 +85,11 @@ func TestZtunnelFolder(t *testing.T) {
 		clone:         {filepath.Join(clone, "ztunnel") + " is not a file", "--ztunnel DIR (or MESHTRIAL_ZTUNNEL) names a folder with the program ztunnel"},
 	} {
 		err := (&order{ambient: true, ztunnelDir: given}).openZtunnel(t.Context())
-		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), want[0]) || !strings.Contains(errs.Hint(err), want[1]) {
-			t.Errorf("%s: %v, hint %q; want %q", given, err, errs.Hint(err), want)
-		}
+		refuses(t, given, err, want[0], want[1])
 	}
 	err := (&order{ambient: true}).openZtunnel(t.Context())
 	for _, want := range []string{"--ztunnel DIR", wanted, "docs/lab.md", "lab up --ambient --images official"} {
-		if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), want) {
-			t.Errorf("%v, hint %q; want %q", err, errs.Hint(err), want)
-		}
+		refuses(t, "no ztunnel", err, "ztunnel", want)
 	}
 }
 
