@@ -97,9 +97,10 @@ func TestRunRefuses(t *testing.T) {
 			t.Errorf("%s: %v (code %d), after %q", name, err, errs.Code(err), p.said)
 		}
 	}
-	t.Chdir("/proc") // where nobody can write
+	t.Chdir(t.TempDir())
+	must.OK(t, os.Symlink(RunsFolder, RunsFolder)) // which leads nowhere
 	o := RunOptions{Study: s, Source: data, Lab: lab.KindLocal, Observe: record.ObservedCgroup, Progress: &recorder{}}
-	if err := Run(t.Context(), o); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--out") {
+	if err := Run(t.Context(), o); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("nowhere to write: %v", err)
 	}
 	if _, err := o.prepare(t.Context()); err != nil {
