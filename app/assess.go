@@ -161,8 +161,13 @@ func (r *meshRead) notRead(what []string) {
 	for _, n := range what[:min(len(what), maxListed)] {
 		r.unknown(assess.NotRead.Of(n))
 	}
-	if more := len(what) - maxListed; more > 0 {
-		r.unknown(assess.MoreNotRead.Of(more))
+	r.some(assess.MoreNotRead, len(what)-maxListed)
+}
+
+// some says of how many something is unknown, if of any.
+func (r *meshRead) some(gap assess.Gap, n int) {
+	if n > 0 {
+		r.unknown(gap.Of(n))
 	}
 }
 
@@ -534,9 +539,7 @@ func (r *meshRead) compared() {
 	if len(r.fell) > 0 {
 		r.unknown(assess.CountersFell.Of(len(r.fell), slices.Min(r.fell)))
 	}
-	if r.strange > 0 {
-		r.unknown(assess.Passthrough.Of(r.strange))
-	}
+	r.some(assess.Passthrough, r.strange)
 	r.e.TrafficS = r.comparedS / float64(max(1, len(r.rates)))
 }
 

@@ -96,9 +96,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 			r.unknown(assess.NotWatched.Of("there is no metrics page of istiod"))
 		}
 	}
-	if more := r.broken - maxListed; more > 0 {
-		r.unknown(assess.FilesNotRead.Of(more))
-	}
+	r.some(assess.FilesNotRead, r.broken-maxListed)
 	r.e.Proxies = r.proxies
 	r.hosts()
 	if err := r.configured(ctx); err != nil {
@@ -471,9 +469,7 @@ func (r *filesRead) withoutReplaced() {
 			replaced++
 		}
 	}
-	if replaced > 0 {
-		r.unknown(assess.Replaced.Of(replaced))
-	}
+	r.some(assess.Replaced, replaced)
 }
 
 // watched judges the pages of istiod: rates are over the time between the first and the last of each.

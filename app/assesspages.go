@@ -200,12 +200,8 @@ func (r *filesRead) countedTwice() {
 			r.compare(pod, first, last)
 		}
 	}
-	if nameless > 0 {
-		r.unknown(assess.CountersNameless.Of(nameless))
-	}
-	if once > 0 {
-		r.unknown(assess.CountedOnce.Of(once))
-	}
+	r.some(assess.CountersNameless, nameless)
+	r.some(assess.CountedOnce, once)
 }
 
 // metered is what a proxy's metrics page counts.
@@ -305,12 +301,8 @@ func (r *filesRead) meteredTwice() {
 		}
 	}
 	r.e.Sizes = r.bodies.sizes()
-	if nameless > 0 {
-		r.unknown(assess.CountersNameless.Of(nameless))
-	}
-	if once > 0 {
-		r.unknown(assess.CountedOnce.Of(once))
-	}
+	r.some(assess.CountersNameless, nameless)
+	r.some(assess.CountedOnce, once)
 }
 
 // logged adds what access logs say of the requests of proxies whose counters do not tell.
@@ -360,14 +352,9 @@ func (r *filesRead) logged() {
 	if n := len(r.meteredS) + writers; n > 0 {
 		r.e.TrafficS = (r.comparedS + seconds) / float64(len(r.rates)+n)
 	}
-	for _, one := range []struct {
-		gap assess.Gap
-		n   int
-	}{{assess.LogsBrief, brief}, {assess.LogsFiltered, filtered}, {assess.LogsNameless, nameless}} {
-		if one.n > 0 {
-			r.unknown(one.gap.Of(one.n))
-		}
-	}
+	r.some(assess.LogsBrief, brief)
+	r.some(assess.LogsFiltered, filtered)
+	r.some(assess.LogsNameless, nameless)
 }
 
 // writerOf is the pod whose proxy wrote a log: as its place says, its lines, or the name of its file.

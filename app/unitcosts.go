@@ -1,13 +1,10 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
@@ -50,24 +47,11 @@ func UnitCosts(ctx context.Context, dir string, warn func(string)) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	thin := thinned(run)
-	if thin.Latency, err = latencyOf(run); err != nil {
-		return nil, err
-	}
-	data, err := json.Marshal(thin)
+	file, err := packed(run)
 	if err != nil {
 		return nil, err
 	}
-	var packed bytes.Buffer
-	z, err := zstd.NewWriter(&packed)
-	if err == nil {
-		_, err = z.Write(data)
-		err = errors.Join(err, z.Close())
-	}
-	if err != nil {
-		return nil, err
-	}
-	read, err := readUnitCosts(packed.Bytes())
+	read, err := readUnitCosts(file)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +59,25 @@ func UnitCosts(ctx context.Context, dir string, warn func(string)) ([]byte, erro
 	if err == nil && len(f.Sizings) == 0 {
 		err = noSizing(dir)
 	}
-	return packed.Bytes(), err
+	return file, err
+}
+
+// packed is the file of a run's unit costs.
+func packed(run record.Run) ([]byte, error) {
+	thin := thinned(run)
+	var err error
+	if thin.Latency, err = latencyOf(run); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(thin)
+	if err != nil {
+		return nil, err
+	}
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		return nil, err
+	}
+	return z.EncodeAll(data, nil), nil
 }
 
 func noSizing(run string) error {
@@ -96,16 +98,13 @@ func thinned(run record.Run) unitCosts {
 
 // readUnitCosts reads a file of unit costs as the run that it is.
 func readUnitCosts(packed []byte) (measuredRun, error) {
-	z, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderMaxMemory(maxUnitCosts))
+	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnitCosts))
 	if err != nil {
 		return measuredRun{}, err
 	}
 	defer z.Close()
-	data, err := io.ReadAll(io.LimitReader(z, maxUnitCosts+1))
-	if err == nil && len(data) > maxUnitCosts {
-		err = fmt.Errorf("longer than %d MB", maxUnitCosts>>20)
-	}
 	var c unitCosts
+	data, err := z.DecodeAll(packed, nil)
 	if err == nil {
 		err = json.Unmarshal(data, &c)
 	}

@@ -1,14 +1,11 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
@@ -25,20 +22,10 @@ func writtenCosts(t *testing.T) (run record.Run, file string) {
 	t.Helper()
 	run = analysistest.Simulate(t, ratesStudy, 6, 8, analysistest.Quiet())
 	run.Header.Components = []record.Component{{Name: "istiod", Version: "1.30"}}
-	thin := thinned(run)
-	var err error
-	thin.Latency, err = latencyOf(run)
+	data, err := packed(run)
 	must.OK(t, err)
-	data, err := json.Marshal(thin)
-	must.OK(t, err)
-	var out bytes.Buffer
-	z, err := zstd.NewWriter(&out)
-	must.OK(t, err)
-	_, err = z.Write(data)
-	must.OK(t, err)
-	must.OK(t, z.Close())
 	file = filepath.Join(t.TempDir(), "costs")
-	must.OK(t, os.WriteFile(file, out.Bytes(), 0o600))
+	must.OK(t, os.WriteFile(file, data, 0o600))
 	return run, file
 }
 
