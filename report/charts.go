@@ -85,12 +85,7 @@ func differenceScale(by map[string]record.Finding) Scale {
 }
 
 func (k Kind) differenceRows(l Layout, d finding.Def, by map[string]record.Finding) Chart {
-	var shown []record.CellSummary
-	for _, c := range l.Findings.Cells {
-		if _, ok := by[c.Cell.Key()]; ok {
-			shown = append(shown, c)
-		}
-	}
+	shown := having(l.Findings.Cells, func(c record.CellSummary) bool { _, ok := by[c.Cell.Key()]; return ok })
 	s, measure := differenceScale(by), Measure(d.Name)
 	rows := Intervals{X: on(s, "added "+k.MeasureWords(d.Name), AxisLinear)}
 	for _, c := range shown {
@@ -272,10 +267,7 @@ func CPUCharts(f record.Findings) []Chart {
 		if l.Numeric == nil {
 			break
 		}
-		cells := slices.DeleteFunc(slices.Clone(f.Cells), func(c record.CellSummary) bool {
-			_, ok := c.CPUPerRequest[part]
-			return !ok
-		})
+		cells := having(f.Cells, func(c record.CellSummary) bool { _, ok := c.CPUPerRequest[part]; return ok })
 		lines := Lines{X: LevelAxis(*l.Numeric), Y: on(s, "CPU per request", AxisLinear), Markers: true}
 		lines.Y.Zero = true
 		for _, g := range l.Along(l.Numeric.Factor, cells) {

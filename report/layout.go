@@ -116,12 +116,7 @@ type Slice struct {
 // level of the numeric factor, if there are several, the middle one first. keep
 // reports which cells have figures.
 func (l Layout) Slices(keep func(c record.CellSummary) bool) []Slice {
-	var cells []record.CellSummary
-	for _, c := range l.Findings.Cells {
-		if keep(c) {
-			cells = append(cells, c)
-		}
-	}
+	cells := having(l.Findings.Cells, keep)
 	if len(cells) == 0 {
 		return nil
 	}
@@ -130,20 +125,20 @@ func (l Layout) Slices(keep func(c record.CellSummary) bool) []Slice {
 	}
 	var out []Slice
 	for _, level := range l.Numeric.Levels {
-		s := Slice{Options: []Option{{FactorName(l.Numeric.Factor), level}}}
-		for _, c := range cells {
-			if c.Cell[l.Numeric.Factor] == level {
-				s.Cells = append(s.Cells, c)
-			}
-		}
-		if len(s.Cells) > 0 {
-			out = append(out, s)
+		of := having(cells, func(c record.CellSummary) bool { return c.Cell[l.Numeric.Factor] == level })
+		if len(of) > 0 {
+			out = append(out, Slice{Options: []Option{{FactorName(l.Numeric.Factor), level}}, Cells: of})
 		}
 	}
 	if len(out) > 0 {
 		out[len(out)/2].Initial = true
 	}
 	return out
+}
+
+// having returns the cells to keep.
+func having(cells []record.CellSummary, keep func(c record.CellSummary) bool) []record.CellSummary {
+	return slices.DeleteFunc(slices.Clone(cells), func(c record.CellSummary) bool { return !keep(c) })
 }
 
 // Group is a set of cells that differ only in the numeric factor.
