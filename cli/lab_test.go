@@ -94,51 +94,30 @@ func TestLabMeshes(t *testing.T) {
 	}
 }
 
-func TestStatusOfLinkerd(t *testing.T) {
-	for version, want := range map[string]bool{"edge-1": true, "": false} {
-		var out bytes.Buffer
-		must.OK(t, printStatus(&out, &local.Status{State: local.StateRunning, ID: "a", Images: lab.Images{Meshes: map[string]map[string]string{"linkerd": {lab.Status: version}}}}))
-		if got := strings.Contains(out.String(), "linkerd "); got != want || !strings.Contains(out.String(), version) {
-			t.Errorf("version %q:\n%s", version, out.String())
-		}
-	}
-}
-
-func TestStatusOfNodes(t *testing.T) {
-	node := func(name, zone, state string) local.NodeStatus {
-		return local.NodeStatus{Node: local.Node{Name: name, Region: "eu", Zone: zone}, State: state}
-	}
-	status := &local.Status{State: local.StateRunning, ID: "a", Nodes: []local.NodeStatus{node("lab-1", "a", local.StateRunning), node("lab-2", "b", local.StateDead)},
-		Components: []local.ComponentStatus{{Name: "etcd", PID: 2}, {Name: "node", Node: "lab-2", LastExit: "was ended by signal SIGKILL"}}}
-	var out bytes.Buffer
-	must.OK(t, printStatus(&out, status))
-	for _, want := range []string{`(?m)^NODE +STATE +REGION +ZONE`, `(?m)^lab-1 +running +eu +a `, `(?m)^lab-2 +dead +eu +b `, `(?m)^etcd +up for`, `(?m)^lab-2/node +down +0 +was ended`} {
-		if !regexp.MustCompile(want).Match(out.Bytes()) {
-			t.Errorf("no %s in\n%s", want, out.String())
-		}
-	}
-	status.Nodes, out = status.Nodes[:1], bytes.Buffer{}
-	if err := printStatus(&out, status); err != nil || strings.Contains(out.String(), "NODE ") {
-		t.Errorf("a single node has a table, or %v\n%s", err, out.String())
-	}
-}
-
-// `lab status` says which run a lab belongs to.
-func TestStatusNamesTheRun(t *testing.T) {
+// The status names the run that a lab belongs to, its meshes and, if there are several, its nodes.
+func TestStatus(t *testing.T) {
 	run := &procfs.Identity{PID: 7}
-	for name, c := range map[string]struct {
-		status local.Status
-		want   string // "" for no line
-	}{
-		"of a dead run":      {local.Status{ForRun: run, Orphaned: true}, "a run that was killed (" + run.String() + "): the next run stops it when it ends, as does meshtrial lab down"},
-		"of a run under way": {local.Status{ForRun: run}, "a run (" + run.String() + "), which stops it when it ends"},
-		"of nobody":          {local.Status{}, ""},
-	} {
-		c.status.State, c.status.ID = local.StateRunning, "a"
+	status := &local.Status{State: local.StateRunning, ID: "a", ForRun: run,
+		Nodes: []local.NodeStatus{{Node: local.Node{Name: "lab-1", Region: "eu", Zone: "a"}, State: local.StateRunning},
+			{Node: local.Node{Name: "lab-2", Region: "eu", Zone: "b"}, State: local.StateDead}},
+		Components: []local.ComponentStatus{{Name: "etcd", PID: 2}, {Name: "node", Node: "lab-2", LastExit: "was ended by signal SIGKILL"}},
+		Images:     lab.Images{Meshes: map[string]map[string]string{"linkerd": {lab.Status: "edge-1"}}}}
+	printed := func() string {
 		var out bytes.Buffer
-		must.OK(t, printStatus(&out, &c.status))
-		if !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), "run (") != (name == "of a run under way") {
-			t.Errorf("%s:\n%s", name, out.String())
+		must.OK(t, printStatus(&out, status))
+		return out.String()
+	}
+	text := printed()
+	for _, want := range []string{`NODE +STATE +REGION +ZONE`, `lab-1 +running +eu +a `, `lab-2 +dead +eu +b `, `etcd +up for`,
+		`lab-2/node +down +0 +was ended`, `linkerd +edge-1`, `for +a run \(` + run.String() + `\), which stops it when it ends`} {
+		if !regexp.MustCompile("(?m)^" + want).MatchString(text) {
+			t.Errorf("no %s in\n%s", want, text)
 		}
+	}
+	status.Orphaned = true
+	contains(t, printed(), "a run that was killed ("+run.String()+"): the next run stops it when it ends, as does meshtrial lab down")
+	status.ForRun, status.Orphaned, status.Nodes, status.Images.Meshes["linkerd"] = nil, false, status.Nodes[:1], nil
+	if text := printed(); regexp.MustCompile(`NODE |linkerd|run \(`).MatchString(text) {
+		t.Errorf("of one node without Linkerd, of nobody's run:\n%s", text)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,11 +40,7 @@ func TestRunScripts(t *testing.T) {
 			// creates neither a lab nor a run directory.
 			"refuses": func(ts *testscript.TestScript, _ bool, args []string) {
 				before := files(ts)
-				err := ts.Exec("meshtrial", append([]string{"run"}, args...)...)
-				var exit *exec.ExitError
-				if !errors.As(err, &exit) || exit.ExitCode() != errs.CodeUsage {
-					ts.Fatalf("ended with %v, not exit code %d", err, errs.CodeUsage)
-				}
+				exits(ts, false, append([]string{strconv.Itoa(errs.CodeUsage), "run"}, args...))
 				if ts.ReadFile("stdout") != "" || !strings.HasPrefix(ts.ReadFile("stderr"), "meshtrial: ") {
 					ts.Fatalf("not an error message on stderr alone")
 				}
@@ -101,7 +96,9 @@ func TestRunWithoutRoot(t *testing.T) {
 	const nobody = 65534
 	must.OK(t, errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "home"), 0o755), os.Chown(filepath.Join(dir, "home"), nobody, nobody)))
 	program := filepath.Join(dir, "meshtrial") // the test program acts as meshtrial under this name
-	must.OK(t, copyProgram(program))
+	own, err := os.Executable()
+	must.OK(t, err)
+	must.OK(t, exec.Command("cp", own, program).Run())
 	home := filepath.Join(dir, "home")
 	cmd := exec.Command(program, "run", "quick")
 	cmd.Dir = home
@@ -119,22 +116,4 @@ func TestRunWithoutRoot(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Join(home, ".cache")); err == nil && len(entries) > 0 {
 		t.Errorf("the cache has %v", entries)
 	}
-}
-
-func copyProgram(to string) error {
-	from, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
