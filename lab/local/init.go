@@ -266,6 +266,9 @@ func (n *node) startAll(life context.Context) error {
 // importGrace is how long the importing containerd may take to shut down.
 const importGrace = 10 * time.Second
 
+// importers is how many images are imported at a time.
+const importers = 2
+
 // importAll imports archives with a containerd that is started only for that.
 func (n *node) importAll(ctx context.Context, images []components.Image) error {
 	p := n.spec.command("containerd", "--config="+n.spec.Dir.conf("containerd-import.toml"))
@@ -294,29 +297,36 @@ func (n *node) importAll(ctx context.Context, images []components.Image) error {
 	if err := n.waitSocket(limited, p.name, criSocket); err != nil {
 		return err
 	}
-	ctr := func(name string, args ...string) error {
+	ctr := func(ctx context.Context, args ...string) error {
 		p := n.spec.command("ctr", append([]string{"--address=" + criSocket, "--namespace=k8s.io", "images"}, args...)...)
-		p.name = name
+		p.name = "import"
 		return n.sup.run(ctx, p)
 	}
-	// One after the other: containerd has a single writer for the index of all archives, and
-	// concurrent imports would mostly wait for each other.
+	// Two at a time: while one waits for the disk, the other computes digests.
+	imports, importing := errgroup.WithContext(ctx)
+	imports.SetLimit(importers)
 	for _, image := range images {
-		if err := image.Verify(); err != nil {
-			return err
-		}
-		if err := ctr("import", "import", image.Path); err != nil {
-			return fmt.Errorf("%s: %w", image.Ref, err)
-		}
-		n.say("imported %s", image.Ref)
+		imports.Go(func() error {
+			if err := image.Verify(); err != nil {
+				return err
+			}
+			if err := ctr(importing, "import", image.Path); err != nil {
+				return fmt.Errorf("%s: %w", image.Ref, err)
+			}
+			n.say("imported %s", image.Ref)
+			return nil
+		})
+	}
+	if err := imports.Wait(); err != nil {
+		return err
 	}
 	// Deleting an image synchronously collects the imports' garbage, which is then not
 	// saved.
 	const marker = "docker.io/meshtrial/collect:garbage"
-	if err := ctr("import", "tag", "--force", images[0].Ref, marker); err != nil {
+	if err := ctr(ctx, "tag", "--force", images[0].Ref, marker); err != nil {
 		return err
 	}
-	return ctr("import", "rm", "--sync", marker)
+	return ctr(ctx, "rm", "--sync", marker)
 }
 
 // waitSocket waits until a component answers on its socket.
