@@ -11,15 +11,19 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab/components"
 )
@@ -195,7 +199,7 @@ func insidePath(initPID int, path string) string {
 	return filepath.Join("/proc", fmt.Sprint(initPID), "root", path)
 }
 
-// startLimit bounds the start of a lab, and of a node. A start takes 15 s on two idle cores;
+// startLimit bounds the start of a lab, and of a node. A start takes 10 s on two idle cores;
 // an emulated or overloaded machine that imports images takes 20 times as long.
 const startLimit = 10 * time.Minute
 
@@ -240,13 +244,20 @@ func (n *node) startAll(life context.Context) error {
 			return err
 		}
 		n.sup.keep(life, s.apiserver())
-		if err := n.waitAPI(ctx); err != nil {
+		config, err := clientcmd.BuildConfigFromFlags("", s.Dir.conf("admin.kubeconfig"))
+		if err != nil {
+			return err
+		}
+		kube, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		if err := n.waitAPI(ctx, config); err != nil {
 			return err
 		}
 		n.say("API server ready")
 		n.send(event{Event: eventAPI})
 		n.sup.keep(life, s.controllers())
-		n.sup.keep(life, s.scheduler())
 		if n.fleet != nil {
 			close(n.fleet.api)
 		} else {
@@ -257,10 +268,32 @@ func (n *node) startAll(life context.Context) error {
 			}
 			n.startKubelet(life)
 		}
+		awaitOpenNodes(ctx, kube, len(s.Nodes))
+		n.sup.keep(life, s.scheduler())
 		n.sup.keep(life, s.kwok())
 		return nil
 	})
 	return group.Wait()
+}
+
+// openLimit is how long the scheduler waits for nodes at most.
+const openLimit = 15 * time.Second
+
+// awaitOpenNodes waits until that many nodes take pods. A scheduler that finds no node for a pod
+// tries again only after one second, then two, then four.
+func awaitOpenNodes(ctx context.Context, kube kubernetes.Interface, want int) {
+	ctx, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	for wake.Pause(ctx, 50*time.Millisecond) == nil {
+		all, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			continue
+		}
+		closed := func(n corev1.Node) bool { return notReady(&n, time.Time{}) != "" || len(n.Spec.Taints) > 0 }
+		if len(slices.DeleteFunc(all.Items, closed)) >= want {
+			return
+		}
+	}
 }
 
 // importGrace is how long the importing containerd may take to shut down.
@@ -346,11 +379,7 @@ func (n *node) waitSocket(ctx context.Context, name, path string) error {
 }
 
 // waitAPI waits until the API server reports that it is ready.
-func (n *node) waitAPI(ctx context.Context) error {
-	config, err := clientcmd.BuildConfigFromFlags("", n.spec.Dir.conf("admin.kubeconfig"))
-	if err != nil {
-		return err
-	}
+func (n *node) waitAPI(ctx context.Context, config *rest.Config) error {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		return err

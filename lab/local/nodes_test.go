@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -277,5 +279,32 @@ func TestSweepOfNodes(t *testing.T) {
 	}
 	if _, err := os.Stat(store.blobs() + "/aa"); err != nil {
 		t.Error(err)
+	}
+}
+
+// The scheduler starts once all nodes are ready and untainted, or after its limit.
+func TestAwaitOpenNodes(t *testing.T) {
+	node := func(name string, ready corev1.ConditionStatus, taints ...corev1.Taint) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Taints: taints},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastHeartbeatTime: metav1.Now()}}}}
+	}
+	for name, c := range map[string]struct {
+		second *corev1.Node // comes after a second
+		open   bool
+	}{
+		"open":      {node("b", corev1.ConditionTrue), true},
+		"not ready": {node("b", corev1.ConditionFalse), false},
+		"tainted":   {node("b", corev1.ConditionTrue, corev1.Taint{Key: "node.kubernetes.io/not-ready"}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kube, began := fakecluster.New(node("a", corev1.ConditionTrue)), time.Now()
+				time.AfterFunc(time.Second, func() { kube.Tracker().Add(c.second) })
+				awaitOpenNodes(t.Context(), kube, 2)
+				if took := time.Since(began); took < time.Second || c.open != (took < 2*time.Second) || took > openLimit {
+					t.Errorf("waited %v", took)
+				}
+			})
+		})
 	}
 }

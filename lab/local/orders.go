@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,7 +133,7 @@ func notReady(node *corev1.Node, after time.Time) string {
 	case !c.LastHeartbeatTime.Time.After(after):
 		return "its kubelet has not reported anything"
 	case c.Status != corev1.ConditionTrue:
-		return c.Message
+		return cmp.Or(c.Message, "its kubelet does not say why")
 	}
 	return ""
 }
