@@ -41,10 +41,7 @@ func ParsePrometheus(page []byte) ([]Metric, error) {
 			for _, pair := range m.Label {
 				labels[pair.GetName()] = pair.GetValue()
 			}
-			for _, one := range split(name, kind, labels, m) {
-				one.AtMS = m.GetTimestampMs()
-				out = append(out, one)
-			}
+			out = append(out, split(name, kind, labels, m)...)
 		}
 	}
 	return out, nil
@@ -62,35 +59,38 @@ func parseFamilies(page []byte) (families map[string]*dto.MetricFamily, err erro
 	return parser.TextToMetricFamilies(bytes.NewReader(page))
 }
 
-func split(name, kind string, labels map[string]string, m *dto.Metric) []Metric {
-	with := func(label, value string) map[string]string {
+func split(name, kind string, labels map[string]string, m *dto.Metric) (out []Metric) {
+	add := func(suffix, kind string, labels map[string]string, value float64) {
+		out = append(out, Metric{Name: name + suffix, Labels: labels, Type: kind, Value: value, AtMS: m.GetTimestampMs()})
+	}
+	with := func(label string, value float64) map[string]string {
 		out := maps.Clone(labels)
-		out[label] = value
+		out[label] = fmt.Sprint(value)
 		return out
+	}
+	totals := func(sum float64, count uint64) {
+		add("_sum", "counter", labels, sum)
+		add("_count", "counter", labels, float64(count))
 	}
 	switch {
 	case m.Counter != nil:
-		return []Metric{{Name: name, Labels: labels, Type: kind, Value: m.Counter.GetValue()}}
+		add("", kind, labels, m.Counter.GetValue())
 	case m.Gauge != nil:
-		return []Metric{{Name: name, Labels: labels, Type: kind, Value: m.Gauge.GetValue()}}
+		add("", kind, labels, m.Gauge.GetValue())
 	case m.Untyped != nil:
-		return []Metric{{Name: name, Labels: labels, Type: kind, Value: m.Untyped.GetValue()}}
+		add("", kind, labels, m.Untyped.GetValue())
 	case m.Histogram != nil:
-		var out []Metric
 		for _, b := range m.Histogram.Bucket {
-			out = append(out, Metric{Name: name + "_bucket", Labels: with("le", fmt.Sprint(b.GetUpperBound())), Type: "counter", Value: float64(b.GetCumulativeCount())})
+			add("_bucket", "counter", with("le", b.GetUpperBound()), float64(b.GetCumulativeCount()))
 		}
-		return append(out, Metric{Name: name + "_sum", Labels: labels, Type: "counter", Value: m.Histogram.GetSampleSum()},
-			Metric{Name: name + "_count", Labels: labels, Type: "counter", Value: float64(m.Histogram.GetSampleCount())})
+		totals(m.Histogram.GetSampleSum(), m.Histogram.GetSampleCount())
 	case m.Summary != nil:
-		var out []Metric
 		for _, q := range m.Summary.Quantile {
-			out = append(out, Metric{Name: name, Labels: with("quantile", fmt.Sprint(q.GetQuantile())), Type: "gauge", Value: q.GetValue()})
+			add("", "gauge", with("quantile", q.GetQuantile()), q.GetValue())
 		}
-		return append(out, Metric{Name: name + "_sum", Labels: labels, Type: "counter", Value: m.Summary.GetSampleSum()},
-			Metric{Name: name + "_count", Labels: labels, Type: "counter", Value: float64(m.Summary.GetSampleCount())})
+		totals(m.Summary.GetSampleSum(), m.Summary.GetSampleCount())
 	}
-	return nil
+	return out
 }
 
 // Sum returns the sum of the series of a name whose labels include all of match.

@@ -201,11 +201,9 @@ func (l *AccessLogs) connection(c accesslog.Connection, name, pod string) {
 }
 
 // Writers are those whose logs were read, in the order of their names.
-func (l *AccessLogs) Writers() []*Writer {
-	keys := slices.Sorted(maps.Keys(l.writers))
-	out := make([]*Writer, len(keys))
-	for i, key := range keys {
-		out[i] = l.writers[key]
+func (l *AccessLogs) Writers() (out []*Writer) {
+	for _, key := range slices.Sorted(maps.Keys(l.writers)) {
+		out = append(out, l.writers[key])
 	}
 	return out
 }

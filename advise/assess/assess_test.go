@@ -19,23 +19,21 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-func known(v float64) *float64 { return &v }
-
 // sidecars of a mesh in which one idles at idle cores and takes each more for a request per second.
 func sidecars(n int, idle, each float64) []Proxy {
 	var out []Proxy
 	for i := range n {
 		rate := 10 * float64(i)
 		out = append(out, Proxy{Kind: Sidecar, Namespace: fmt.Sprintf("ns-%d", i%3), Workload: fmt.Sprintf("w-%d", i), Pod: fmt.Sprintf("w-%d-0", i), Node: "one",
-			Version: "1.31", Requests: Resources{0.1, 128e6}, Cores: known(idle + each*rate), Bytes: known(50e6),
-			Called: known(rate / 2), Served: known(rate / 2), Connections: known(0)})
+			Version: "1.31", Requests: Resources{0.1, 128e6}, Cores: new(idle + each*rate), Bytes: new(50e6),
+			Called: new(rate / 2), Served: new(rate / 2), Connections: new(0.0)})
 	}
 	return out
 }
 
 func TestCost(t *testing.T) {
-	proxies := append(sidecars(10, 0.004, 0.0003), Proxy{Kind: Istiod, Version: "1.31", Limits: Resources{2, 4e9}, Cores: known(0.5), Bytes: known(1e9)},
-		Proxy{Kind: Ztunnel}, Proxy{Kind: Ztunnel, Cores: known(0.1), Bytes: known(12e6)})
+	proxies := append(sidecars(10, 0.004, 0.0003), Proxy{Kind: Istiod, Version: "1.31", Limits: Resources{2, 4e9}, Cores: new(0.5), Bytes: new(1e9)},
+		Proxy{Kind: Ztunnel}, Proxy{Kind: Ztunnel, Cores: new(0.1), Bytes: new(12e6)})
 	a := Assess(Evidence{Proxies: proxies, Prices: Prices{Core: 40, GB: 4, Currency: "USD"}})
 	use := map[Kind]Use{}
 	for _, u := range a.Cost.Uses {
@@ -85,9 +83,9 @@ func TestCostWhileCounted(t *testing.T) {
 	proxies := sidecars(10, 0.004, 0.0003)
 	for i := range proxies {
 		*proxies[i].Cores *= 3
-		proxies[i].CoresCounted = known(0.002 + 0.0001*(*proxies[i].Called+*proxies[i].Served))
+		proxies[i].CoresCounted = new(0.002 + 0.0001*(*proxies[i].Called+*proxies[i].Served))
 	}
-	proxies[4].CoresCounted = known(math.NaN())
+	proxies[4].CoresCounted = new(math.NaN())
 	c := Assess(Evidence{Proxies: proxies}).Cost
 	if c.Idle == nil || math.Abs(c.Idle.Estimate-0.002) > 1e-9 || math.Abs(c.Each.Estimate-0.0001) > 1e-9 || c.Fitted != 9 {
 		t.Errorf("%+v, %+v, of %d", c.Idle, c.Each, c.Fitted)
@@ -113,7 +111,7 @@ func TestCostOfUnlimited(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	quiet := sidecars(10, 0.004, 0)
 	for i := range quiet {
-		quiet[i].Called, quiet[i].Served = known(0), known(0)
+		quiet[i].Called, quiet[i].Served = new(0.0), new(0.0)
 	}
 	blind := sidecars(10, 0.004, 0)
 	for i := range blind {
@@ -197,7 +195,7 @@ func TestStudies(t *testing.T) {
 		if c.routed && c.sidecars > 100 {
 			e.Sizes = &Sizes{311.4, 5e9}
 			for i := range e.Proxies {
-				e.Proxies[i].Open = known(float64(i % 3 * 8)) // 12 of those that have any
+				e.Proxies[i].Open = new(float64(i % 3 * 8)) // 12 of those that have any
 			}
 		}
 		a := Assess(e)
@@ -233,13 +231,13 @@ func TestStudies(t *testing.T) {
 // What both assessments know whole is compared, and which rules came and went; a document that was
 // written is read again.
 func TestCompare(t *testing.T) {
-	old := Assess(Evidence{Proxies: append(sidecars(6, 0.004, 0.0003), Proxy{Kind: Istiod, Cores: known(1), Bytes: known(1e9)}, Proxy{Kind: Ztunnel}),
+	old := Assess(Evidence{Proxies: append(sidecars(6, 0.004, 0.0003), Proxy{Kind: Istiod, Cores: new(1.0), Bytes: new(1e9)}, Proxy{Kind: Ztunnel}),
 		Objects: map[string]int{"Service": 9}, Limits: &advice.Report{Advice: []advice.Judgement{{Rule: "one"}, {Rule: "two"}, {Rule: "no longer known"}}, Undecided: []advice.Judgement{{Rule: "not known"}}}})
 	data, err := json.Marshal(old)
 	must.OK(t, err)
 	read, err := Parse(data)
 	must.OK(t, err)
-	now := Assess(Evidence{Proxies: append(sidecars(8, 0.002, 0.0003), Proxy{Kind: Istiod, Cores: known(3), Bytes: known(1e9)}, Proxy{Kind: Ztunnel, Cores: known(1), Bytes: known(1)}),
+	now := Assess(Evidence{Proxies: append(sidecars(8, 0.002, 0.0003), Proxy{Kind: Istiod, Cores: new(3.0), Bytes: new(1e9)}, Proxy{Kind: Ztunnel, Cores: new(1.0), Bytes: new(1.0)}),
 		Limits: &advice.Report{Advice: []advice.Judgement{{Rule: "two"}, {Rule: "three"}, {Rule: "not known"}}, Undecided: []advice.Judgement{{Rule: "no longer known"}}}})
 	now.Compare(read)
 	got := map[string][2]float64{}
@@ -276,10 +274,10 @@ func TestCompareGrown(t *testing.T) {
 		for i := range n {
 			x := sidecars(1, 0, 0)[0]
 			x.Pod = strconv.Itoa(i)
-			x.Called, x.Served, x.Cores, x.Bytes, x.Requests = known(rate), known(0), known(cores), known(bytes), Resources{0.1, 1e8}
+			x.Called, x.Served, x.Cores, x.Bytes, x.Requests = new(rate), new(0.0), new(cores), new(bytes), Resources{0.1, 1e8}
 			e.Proxies = append(e.Proxies, x)
 		}
-		e.Proxies = append(e.Proxies, Proxy{Kind: Istiod, Cores: known(proxies / 1000), Bytes: known(proxies * 1e6)})
+		e.Proxies = append(e.Proxies, Proxy{Kind: Istiod, Cores: new(proxies / 1000), Bytes: new(proxies * 1e6)})
 		return Assess(e)
 	}
 	usual := Prices{30, 4, "USD"}

@@ -16,7 +16,7 @@ func TestFinite(t *testing.T) {
 		figure := rapid.SampledFrom([]float64{0, 1e-300, 1, 1000, 1e15, 1e300, math.MaxFloat64, -1, math.NaN(), math.Inf(1), math.Inf(-1)})
 		maybe := func(name string) *float64 {
 			if rapid.Bool().Draw(t, "has "+name) {
-				return known(figure.Draw(t, name))
+				return new(figure.Draw(t, name))
 			}
 			return nil
 		}
@@ -27,7 +27,7 @@ func TestFinite(t *testing.T) {
 				p := Proxy{Kind: rapid.SampledFrom(Kinds).Draw(t, "kind"), Namespace: "a", Workload: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "workload"), Cores: maybe("cores"), Bytes: maybe("bytes"),
 					CoresCounted: maybe("counted"), Open: maybe("connections")}
 				if p.Called = maybe("called"); p.Called != nil {
-					p.Served, p.Connections = known(figure.Draw(t, "served")), known(figure.Draw(t, "opened"))
+					p.Served, p.Connections = new(figure.Draw(t, "served")), new(figure.Draw(t, "opened"))
 				}
 				e.Proxies = append(e.Proxies, p)
 				e.Calls = append(e.Calls, Call{Host: "h", PerS: figure.Draw(t, "calls")})

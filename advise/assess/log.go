@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -94,7 +95,7 @@ type Logs struct {
 	log      Log
 	reasons  map[string]int
 	pushes   map[string]int
-	problems map[string]*Problem // by code
+	problems map[string]Problem // by code
 	spans    [][2]time.Time
 }
 
@@ -105,7 +106,7 @@ var ErrNoLog = errors.New("not a line is in the format of istiod's log")
 // --prefix or --timestamps writes. Lines in other forms are ignored.
 func (l *Logs) Read(in io.Reader) error {
 	if l.reasons == nil {
-		l.reasons, l.pushes, l.problems = map[string]int{}, map[string]int{}, map[string]*Problem{}
+		l.reasons, l.pushes, l.problems = map[string]int{}, map[string]int{}, map[string]Problem{}
 	}
 	if len(l.spans) == maxSpans {
 		return errors.New("more logs than an assessment reads")
@@ -146,10 +147,9 @@ func (l *Logs) Log() *Log {
 	out := l.log
 	out.Seconds = covered(l.spans).Seconds()
 	out.Reasons, out.Pushes = counted(l.reasons), counted(l.pushes)
-	for _, p := range l.problems {
-		out.Problems = append(out.Problems, *p)
-	}
-	slices.SortFunc(out.Problems, func(a, b Problem) int { return cmp.Or(b.N-a.N, cmp.Compare(a.What.Code, b.What.Code)) })
+	out.Problems = slices.SortedFunc(maps.Values(l.problems), func(a, b Problem) int {
+		return cmp.Or(b.N-a.N, cmp.Compare(a.What.Code, b.What.Code))
+	})
 	return &out
 }
 
@@ -198,12 +198,12 @@ func (l *Logs) take(e observe.IstiodLine) {
 	for _, t := range troubles {
 		if strings.Contains(e.Text, t.words) {
 			what := t.kind.Of()
-			p := l.problems[what.Code]
-			if p == nil {
-				p = &Problem{What: what, Example: shortened(e.Text)}
-				l.problems[what.Code] = p
+			p, known := l.problems[what.Code]
+			if !known {
+				p = Problem{What: what, Example: shortened(e.Text)}
 			}
 			p.N++
+			l.problems[what.Code] = p
 			return
 		}
 	}

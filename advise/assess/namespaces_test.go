@@ -43,7 +43,7 @@ func TestNamespaces(t *testing.T) {
 	if moves := a.Moves(); len(moves) != 1 || moves[0].Name != "ns-1" {
 		t.Errorf("namespaces to size: %+v", moves)
 	}
-	e.Proxies[2].Called = known(10)
+	e.Proxies[2].Called = new(10.0)
 	n = of(Assess(e), "ns-0")
 	m, lack := n.Stated()
 	if want := (sizing.Mesh{Pods: 3, Nodes: 2, RPS: 45, L7: 0.75, Waypoints: 2}); lack != "" || m != want {

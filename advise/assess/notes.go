@@ -1,6 +1,10 @@
 package assess
 
-import "github.com/meshtrial/meshtrial/internal/note"
+import (
+	"slices"
+
+	"github.com/meshtrial/meshtrial/internal/note"
+)
 
 // Sections of an assessment, in their order.
 const (
@@ -34,12 +38,7 @@ func (g Gap) Of(args ...any) Unknown {
 
 // In reports whether one of the unknowns is of this kind.
 func (g Gap) In(all []Unknown) bool {
-	for _, u := range all {
-		if u.What.Is(g.kind) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(u Unknown) bool { return u.What.Is(g.kind) })
 }
 
 // Unknown is something that was not seen.

@@ -267,8 +267,7 @@ func (b *Book) Each(visit func(*Request) bool) {
 		r = Request{ID: b.names[id], Proxies: r.Proxies[:0], Tries: r.Tries[:0], Workers: r.Workers[:0], legs: r.legs[:0], Lacks: nil}
 		for ; c < len(b.clients) && b.clients[c].id == id; c++ {
 			if r.Client == nil {
-				entry := b.client(&b.clients[c])
-				r.Client = &entry
+				r.Client = new(b.client(&b.clients[c]))
 			} else {
 				r.Duplicates++
 			}

@@ -71,7 +71,7 @@ type Phantom struct {
 	Answered  int64                  `json:"answered"`
 	Addresses []record.LedgerPhantom `json:"addresses,omitempty"`
 
-	by map[string]*record.LedgerPhantom
+	by map[string]record.LedgerPhantom
 }
 
 // goneAt returns the departure that makes an attempt at host, started at ns, a
@@ -156,21 +156,16 @@ func (p *Phantom) attempt(b *Book, line *ProxyEntry) {
 		p.Answered++
 	}
 	if p.by == nil {
-		p.by = map[string]*record.LedgerPhantom{}
+		p.by = map[string]record.LedgerPhantom{}
 	}
 	a := p.by[g.Address]
-	if a == nil {
-		a = &record.LedgerPhantom{Address: g.Address}
-		p.by[g.Address] = a
-	}
-	a.Attempts++
-	a.LastUS = max(a.LastUS, float64(line.StartNS-g.FromNS)/1e3)
+	last := max(a.LastUS, float64(line.StartNS-g.FromNS)/1e3)
+	p.by[g.Address] = record.LedgerPhantom{Address: g.Address, Attempts: a.Attempts + 1, LastUS: last}
 }
 
 func (p *Phantom) finish() {
-	for _, a := range p.by {
-		p.Addresses = append(p.Addresses, *a)
-	}
-	slices.SortFunc(p.Addresses, func(x, y record.LedgerPhantom) int { return cmp.Compare(x.Address, y.Address) })
+	p.Addresses = slices.SortedFunc(maps.Values(p.by), func(x, y record.LedgerPhantom) int {
+		return cmp.Compare(x.Address, y.Address)
+	})
 	p.by = nil
 }

@@ -156,8 +156,7 @@ func (b *Book) judge(r *Request) {
 		r.Hidden += max(arrived-1, 0)
 	}
 	if r.Client.Outcome != OutcomeOK {
-		fault := b.blame(r)
-		r.Fault = &fault
+		r.Fault = new(b.blame(r))
 	}
 	switch {
 	case len(r.Lacks) > 0 || r.Duplicates > 0:
@@ -225,9 +224,7 @@ func (l *leg) attempts(p *ProxyEntry) {
 	case p.passed():
 		l.must++
 	default:
-		cause := causeOf(p.Flags).Short
-		cause = cmp.Or(cause, LostNoAnswer)
-		l.lost = append(l.lost, cause)
+		l.lost = append(l.lost, cmp.Or(causeOf(p.Flags).Short, LostNoAnswer))
 	}
 	for range before {
 		l.lost = append(l.lost, LostRetried)

@@ -127,12 +127,9 @@ func readBounded(r io.Reader) ([]byte, error) {
 // older Go programs: CPU profiles with a zero word, where the first byte of
 // others is a field's number; heap and contention profiles with text.
 func isLegacyPprof(head []byte) bool {
-	for _, start := range []string{"\x00", "heap profile:", "--- contention", "--- mutex:"} {
-		if bytes.HasPrefix(head, []byte(start)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"\x00", "heap profile:", "--- contention", "--- mutex:"}, func(start string) bool {
+		return bytes.HasPrefix(head, []byte(start))
+	})
 }
 
 // Fields of profile.proto that are not messages.

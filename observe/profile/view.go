@@ -80,7 +80,7 @@ const thin = 0.0002
 func NewView(p *Profile, title string, trust Trust) View {
 	v := View{Title: title, Kind: p.Kind, Unit: p.Unit, Total: p.Total(), Samples: p.Taken(),
 		Trust: trust.User, Enough: trust.Enough, Notes: p.Notes, Parent: []int{-1}, Frame: []int{-1},
-		index: viewIndex{map[string]int{}, map[string]int{}, map[Frame]int{}, map[[2]int]int{}}}
+		index: viewIndex{map[string]int{}, map[string]int{}, map[Frame]int{}, map[[2]int]int{{-1, -1}: 0}}}
 	weights := p.pathWeights()
 	least := int64(thin * float64(weights[0]))
 	to := make([]int, len(p.paths))
@@ -147,22 +147,28 @@ type viewIndex struct {
 	paths          map[[2]int]int // by parent and frame
 }
 
-func intern(index map[string]int, list *[]string, s string) int {
-	i, ok := index[s]
+// number returns the index of a value in the order of their first uses; fresh says that it is new.
+func number[T comparable](known map[T]int, v T) (i int, fresh bool) {
+	i, ok := known[v]
 	if !ok {
-		i = len(*list)
+		i = len(known)
+		known[v] = i
+	}
+	return i, !ok
+}
+
+func intern(known map[string]int, list *[]string, s string) int {
+	i, fresh := number(known, s)
+	if fresh {
 		*list = append(*list, s)
-		index[s] = i
 	}
 	return i
 }
 
 // path returns the index of a path, adding it if necessary.
 func (v *View) path(parent int, f Frame) int {
-	frame, ok := v.index.frames[f]
-	if !ok {
-		frame = len(v.FrameName)
-		v.index.frames[f] = frame
+	frame, fresh := number(v.index.frames, f)
+	if fresh {
 		flags := 0
 		if f.Kernel {
 			flags |= flagKernel
@@ -177,11 +183,8 @@ func (v *View) path(parent int, f Frame) int {
 		v.FrameModule = append(v.FrameModule, intern(v.index.modules, &v.Modules, f.Module))
 		v.FrameFlags = append(v.FrameFlags, flags)
 	}
-	key := [2]int{parent, frame}
-	path, ok := v.index.paths[key]
-	if !ok {
-		path = len(v.Parent)
-		v.index.paths[key] = path
+	path, fresh := number(v.index.paths, [2]int{parent, frame})
+	if fresh {
 		v.Parent, v.Frame = append(v.Parent, parent), append(v.Frame, frame)
 	}
 	return path

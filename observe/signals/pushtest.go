@@ -208,16 +208,17 @@ func (t PushTest) LeftOut() []string {
 	}
 	say("The acknowledgement: the clock stops when istiod's write returns. Whether and when a proxy read, accepted and applied the configuration is not in it.")
 	say("The way to istiod: from the API server's commit to istiod's watch is not in it.")
-	say("A push is one type of configuration sent to one proxy, however large. In this test they carried %s.", byteCount(t.ConfigBytes))
+	say("A push is one type of configuration sent to one proxy, however large. In this test they carried %s.", byteCount(t.ConfigBytes, "bytes"))
 	return out
 }
 
-func byteCount(b float64) string {
+// byteCount formats bytes; one is their unit where they are few.
+func byteCount(b float64, one string) string {
 	switch {
 	case b >= 1e6:
 		return digits(b/1e6) + " MB"
 	case b >= 1e3:
 		return digits(b/1e3) + " kB"
 	}
-	return digits(b) + " bytes"
+	return digits(b) + " " + one
 }

@@ -71,13 +71,7 @@ func amount(v float64, unit string) string {
 	case UnitPerSecond:
 		return digits(v) + "/s"
 	case UnitBytes:
-		switch {
-		case v >= 1e6:
-			return digits(v/1e6) + " MB/s"
-		case v >= 1e3:
-			return digits(v/1e3) + " kB/s"
-		}
-		return digits(v) + " B/s"
+		return byteCount(v, "B") + "/s"
 	case UnitCount:
 		return fmt.Sprintf("%.0f", v)
 	}

@@ -129,6 +129,16 @@ func judged(t *testing.T, r Run) advice.Report {
 	return advice.Judge(all[0])
 }
 
+// undecided returns what is said of a rule that was not decided.
+func undecided(t *testing.T, r advice.Report, rule string) advice.Judgement {
+	t.Helper()
+	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == rule })
+	if i < 0 {
+		t.Fatalf("%s is decided: %+v", rule, r)
+	}
+	return r.Undecided[i]
+}
+
 // planted returns worlds with one limit each, by the rule that must name it.
 func planted() map[string]world {
 	change := func(f func(*world), levers ...string) world {
@@ -141,8 +151,7 @@ func planted() map[string]world {
 		"debounce_restless": change(func(w *world) { w.rounds, w.updatesPerRound, w.debounce = 10, 100, 9.5 }),
 		"debounce_short": change(func(w *world) {
 			w.rounds, w.updatesPerRound, w.debounce, w.cpu, w.queue, w.push = 1000, 1, 0.01, 1.2, 0.005, 0.01
-		},
-			study.FactorDebounceAfter, "1ms"),
+		}, study.FactorDebounceAfter, "1ms"),
 		"cpu_limit": change(func(w *world) { w.throttled, w.queue, w.push, w.cpu = 0.4, 1.2, 0.4, 0.15 },
 			controlplane.FactorIstiodCPU, "200m"),
 		"throttle": change(func(w *world) { w.queue, w.push, w.cpu = 0.075, 0.003, 0.1 },
@@ -294,16 +303,9 @@ func TestAbsentMetrics(t *testing.T) {
 	}
 	run.Known = &variables.Known{Version: "9.9", Metrics: []string{"pilot_xds", "pilot_proxy_queue_time"}}
 	r := judged(t, run)
-	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "debounce_restless" })
-	if i < 0 {
-		t.Fatalf("%+v", r)
-	}
-	var never []string
-	for _, g := range r.Undecided[i].Missing {
-		never = append(never, g.Never...)
-	}
-	if !slices.Contains(never, "pilot_debounce_time_sum") {
-		t.Errorf("%+v", r.Undecided[i].Missing)
+	missing := undecided(t, r, "debounce_restless").Missing
+	if !slices.ContainsFunc(missing, func(g advice.Gap) bool { return slices.Contains(g.Never, "pilot_debounce_time_sum") }) {
+		t.Errorf("%+v", missing)
 	}
 }
 
@@ -411,9 +413,7 @@ func TestCounterFell(t *testing.T) {
 		func(n string) bool { return strings.Contains(n, "pilot_debounce_time_sum") }) {
 		t.Errorf("%+v", r)
 	}
-	if !slices.ContainsFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "debounce_long" }) {
-		t.Errorf("debounce_long is decided: %+v", r)
-	}
+	undecided(t, r, "debounce_long")
 }
 
 // Facts and findings that are not numbers are unknown.
@@ -438,13 +438,9 @@ func TestNothingPushed(t *testing.T) {
 		counts[key] = 0
 	}
 	r := judged(t, run)
-	i := slices.IndexFunc(r.Undecided, func(j advice.Judgement) bool { return j.Rule == "throttle" })
-	if len(r.Advice) > 0 || i < 0 {
-		t.Fatalf("%+v", r)
-	}
-	if !slices.ContainsFunc(r.Undecided[i].Missing,
-		func(g advice.Gap) bool { return g.Name == "queue" }) {
-		t.Errorf("%+v", r.Undecided[i].Missing)
+	missing := undecided(t, r, "throttle").Missing
+	if len(r.Advice) > 0 || !slices.ContainsFunc(missing, func(g advice.Gap) bool { return g.Name == "queue" }) {
+		t.Errorf("%+v, %+v", r.Advice, missing)
 	}
 }
 

@@ -356,11 +356,9 @@ func requestPorts(ports []port) (out []int) {
 // ServesRequests reports whether a Service says that a port of a workload's pods takes HTTP or gRPC.
 func (inv *Inventory) ServesRequests(w Workload, port int) bool {
 	pods := inv.workloads[w]
-	if pods == nil {
-		return false
-	}
 	for _, s := range inv.services {
-		if s.Namespace == w.Namespace && len(s.selector) > 0 && slices.Contains(s.requests, port) && contains(pods.labels, s.selector) {
+		if pods != nil && s.Namespace == w.Namespace && len(s.selector) > 0 && slices.Contains(s.requests, port) &&
+			contains(pods.labels, s.selector) {
 			return true
 		}
 	}

@@ -121,7 +121,7 @@ type edgeKey struct {
 
 // Observations records who calls whom.
 type Observations struct {
-	edges   map[edgeKey]*Edge
+	edges   map[edgeKey]Edge
 	seen    map[Workload]*seen
 	span    Span
 	sources Sources
@@ -135,7 +135,7 @@ type Observations struct {
 
 // NewObservations returns an empty set.
 func NewObservations() *Observations {
-	return &Observations{edges: map[edgeKey]*Edge{}, seen: map[Workload]*seen{}, callers: map[string]Sources{}}
+	return &Observations{edges: map[edgeKey]Edge{}, seen: map[Workload]*seen{}, callers: map[string]Sources{}}
 }
 
 func (o *Observations) tooMany(n int, what string) {
@@ -174,18 +174,13 @@ func (o *Observations) Call(e Edge) {
 func (o *Observations) call(e Edge) *seen {
 	e.Host = strings.TrimSuffix(e.Host, ".")
 	key := edgeKey{e.From, e.Namespace, e.Host}
-	known := o.edges[key]
-	if known == nil {
-		if len(o.edges) == maxEdges {
-			o.tooMany(maxEdges, "pairs of workload and host")
-			return nil
-		}
-		known = &Edge{From: e.From, Namespace: e.Namespace, Host: e.Host}
-		o.edges[key] = known
+	known, found := o.edges[key]
+	if !found && len(o.edges) == maxEdges {
+		o.tooMany(maxEdges, "pairs of workload and host")
+		return nil
 	}
-	known.Count += e.Count
-	known.Sources |= e.Sources
 	known.add(e.Span)
+	o.edges[key] = Edge{e.From, e.Host, e.Namespace, known.Count + e.Count, known.Sources | e.Sources, known.Span}
 	return o.watch(e.From, e.Sources, e.Span)
 }
 
@@ -220,14 +215,9 @@ func (o *Observations) tells(namespace string) Sources {
 
 // all returns all calls, sorted.
 func (o *Observations) all() []Edge {
-	out := make([]Edge, 0, len(o.edges))
-	for _, e := range o.edges {
-		out = append(out, *e)
-	}
-	slices.SortFunc(out, func(a, b Edge) int {
+	return slices.SortedFunc(maps.Values(o.edges), func(a, b Edge) int {
 		return cmp.Or(compareWorkloads(a.From, b.From), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Host, b.Host))
 	})
-	return out
 }
 
 // workloads returns all observed workloads, sorted.
