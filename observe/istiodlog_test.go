@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -94,22 +95,18 @@ func TestReadIstiodLog(t *testing.T) {
 	}
 }
 
-type brokenReader struct{ err error }
-
-func (r brokenReader) Read([]byte) (int, error) { return 0, r.err }
-
 func TestReadIstiodLogErrors(t *testing.T) {
 	broken := errors.New("the line is down")
 	var l IstiodLog
-	if err := l.Read(t.Context(), brokenReader{broken}); !errors.Is(err, broken) {
+	if err := l.Read(t.Context(), iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.Read(ended, brokenReader{context.Canceled}); err != nil {
+	if err := l.Read(ended, iotest.ErrReader(context.Canceled)); err != nil {
 		t.Errorf("a reader that was told to stop: %v", err)
 	}
-	if err := l.Read(t.Context(), brokenReader{io.EOF}); err != nil {
+	if err := l.Read(t.Context(), iotest.ErrReader(io.EOF)); err != nil {
 		t.Errorf("the end: %v", err)
 	}
 }

@@ -32,39 +32,37 @@ func taskTree(t *testing.T) string {
 }
 
 func TestThreadsOfACgroup(t *testing.T) {
+	const dir = "kubepods/pod" + testUID + "/" + testContainer + "/"
+	v1 := func(quota string) map[string]string {
+		return map[string]string{
+			"cpuacct/cpuacct.usage": "1", "cpu/cgroup.procs": "",
+			"cpuacct/" + dir + "cpuacct.usage":      "1530000000",
+			"cpuacct/" + dir + "cpuacct.usage_user": "1000000000",
+			"cpuacct/" + dir + "cpuacct.usage_sys":  "530000000",
+			"cpuacct/" + dir + "cgroup.procs":       "4242\n",
+			"cpu/" + dir + "cpu.stat":               "nr_periods 10\nnr_throttled 2\nthrottled_time 77\n",
+			"cpu/" + dir + "cpu.cfs_quota_us":       quota + "\n",
+			"cpu/" + dir + "cpu.cfs_period_us":      "100000\n",
+		}
+	}
+	v2 := func(quota string) map[string]string {
+		return map[string]string{
+			"cgroup.controllers": "cpu memory\n",
+			dir + "cpu.stat": "usage_usec 1530000\nuser_usec 1000000\nsystem_usec 530000\n" +
+				"nr_periods 10\nnr_throttled 2\nthrottled_usec 77\n",
+			dir + "cgroup.procs": "4242\n", dir + "cpu.max": quota + " 100000\n",
+		}
+	}
 	for _, c := range []struct {
 		name  string
 		files map[string]string
 		quota float64
 	}{
-		{"v1", map[string]string{"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0.5},
-		{"v1 without a limit", map[string]string{"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0},
-		{"v2", map[string]string{"cpu.max": "150000 100000\n"}, 1.5},
-		{"v2 without a limit", map[string]string{"cpu.max": "max 100000\n"}, 0},
+		{"v1", v1("50000"), 0.5}, {"v1 without a limit", v1("-1"), 0},
+		{"v2", v2("150000"), 1.5}, {"v2 without a limit", v2("max"), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			files := map[string]string{}
-			dir := "kubepods/pod" + testUID + "/" + testContainer + "/"
-			if c.name[:2] == "v1" {
-				files["cpuacct/cpuacct.usage"] = "1"
-				files["cpu/cgroup.procs"] = ""
-				files["cpuacct/"+dir+"cpuacct.usage"] = "1530000000"
-				files["cpuacct/"+dir+"cpuacct.usage_user"] = "1000000000"
-				files["cpuacct/"+dir+"cpuacct.usage_sys"] = "530000000"
-				files["cpuacct/"+dir+"cgroup.procs"] = "4242\n"
-				files["cpu/"+dir+"cpu.stat"] = "nr_periods 10\nnr_throttled 2\nthrottled_time 77\n"
-				for name, content := range c.files {
-					files["cpu/"+dir+name[4:]] = content
-				}
-			} else {
-				files["cgroup.controllers"] = "cpu memory\n"
-				files[dir+"cpu.stat"] = "usage_usec 1530000\nuser_usec 1000000\nsystem_usec 530000\nnr_periods 10\nnr_throttled 2\nthrottled_usec 77\n"
-				files[dir+"cgroup.procs"] = "4242\n"
-				for name, content := range c.files {
-					files[dir+name] = content
-				}
-			}
-			client, _ := startServer(t, Options{CgroupRoot: tree(t, files), ProcRoot: taskTree(t)})
+			client, _ := startServer(t, Options{CgroupRoot: tree(t, c.files), ProcRoot: taskTree(t)})
 			var snapshots []Snapshot
 			var first, last *ThreadsSample
 			between := true

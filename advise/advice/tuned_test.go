@@ -51,7 +51,11 @@ func TestCareful(t *testing.T) {
 	if len(by[controlplane.FactorEDSDebounce]) != 1 {
 		t.Errorf("what is on or off takes %+v", by[controlplane.FactorEDSDebounce])
 	}
+	managers := map[string]bool{} // that do not affect each other's fields of the Deployment
 	for _, s := range tuned.Settings {
+		if _, after, patch := strings.Cut(s.YAML, "--field-manager="); patch {
+			managers[strings.Fields(after)[0]] = true
+		}
 		if s.Lever == controlplane.FactorSidecarHosts {
 			t.Error("hosts are a setting of their own")
 		}
@@ -59,6 +63,9 @@ func TestCareful(t *testing.T) {
 			(!strings.Contains(s.YAML, `    - "prometheus/*"`) || strings.Contains(s.YAML, "outboundTrafficPolicy")) {
 			t.Errorf("the Sidecar is\n%s", s.YAML)
 		}
+	}
+	if len(managers) != 3 {
+		t.Errorf("three levers are set by the managers %v", managers)
 	}
 	if do := by[controlplane.FactorSidecarScope][0].Do; !strings.Contains(do,
 		"`meshtrial assess config --lab cluster --generate DIR`") {

@@ -34,13 +34,7 @@ func TestWasmExtensions(t *testing.T) {
 		p, err := ReadDump(strings.NewReader(dump), "x", Options{Filters: several})
 		must.OK(t, err)
 		checkSums(t, p)
-		found := int64(0)
-		for _, o := range p.Owners {
-			if o.Owner == want {
-				found = o.DumpBytes
-			}
-		}
-		if found != int64(len(filter)) {
+		if found := owned(p)[want].DumpBytes; found != int64(len(filter)) {
 			t.Errorf("%s: %d of %d bytes of %s: %+v", filter, found, len(filter), want, p.Owners)
 		}
 	}
@@ -57,11 +51,4 @@ func TestWasmExtensions(t *testing.T) {
 	}
 }
 
-func has(p Proxy, o Owner) bool {
-	for _, x := range p.Owners {
-		if x.Owner == o && x.DumpBytes > 0 {
-			return true
-		}
-	}
-	return false
-}
+func has(p Proxy, o Owner) bool { return owned(p)[o].DumpBytes > 0 }

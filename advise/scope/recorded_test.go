@@ -38,13 +38,7 @@ func TestReadRecorded(t *testing.T) {
 	if !slices.Contains(p.Notes, Note{Code: NoteLost, Proxy: "a", N: 2}) {
 		t.Errorf("%+v", p.Notes)
 	}
-	var catalog int64
-	for _, o := range p.Owners {
-		if o.Owner == (Owner{Kind: "Service", Namespace: "shop", Name: "catalog"}) {
-			catalog = o.WireBytes
-		}
-	}
-	if catalog == 0 {
+	if owned(p)[Owner{"Service", "shop", "catalog"}].WireBytes == 0 {
 		t.Error("nothing is Service shop/catalog's")
 	}
 	p, err = Read(bytes.NewReader(file[:len(file)/2]), "a", Options{})
@@ -81,11 +75,9 @@ func TestReadRecordedZtunnel(t *testing.T) {
 	if len(types) != 2 || types[TypeWorkload].WireBytes != 10 || types[TypeAuthorization].WireBytes != 5 {
 		t.Errorf("%v", types)
 	}
-	got := map[Owner]int64{}
-	for _, o := range p.Owners {
-		got[o.Owner] = o.WireBytes
-	}
-	if got[Owner{Kind: KindUnattributed, Name: "type istio.workload.Address"}] != 10 || got[Owner{Kind: KindUnattributed, Name: "type istio.security.Authorization"}] != 5 {
+	got := owned(p)
+	if got[Owner{KindUnattributed, "", "type istio.workload.Address"}].WireBytes != 10 ||
+		got[Owner{KindUnattributed, "", "type istio.security.Authorization"}].WireBytes != 5 {
 		t.Errorf("%v", got)
 	}
 	if len(p.Notes) != 1 || p.Notes[0].Code != NoteZtunnel {
@@ -110,17 +102,14 @@ func TestEnvoyFilters(t *testing.T) {
 	p, err := ReadDump(strings.NewReader(dump), "x", Options{Filters: filters})
 	must.OK(t, err)
 	checkSums(t, p)
-	got := map[Owner]int64{}
-	for _, o := range p.Owners {
-		got[o.Owner] = o.DumpBytes
+	got := owned(p)
+	if want := int64(len(`{"cluster":{"name":"lua_cluster"}}`) + len(`{"name":"envoy.filters.http.lua","typed_config":{"inline":"x"}}`)); got[owner].DumpBytes != want {
+		t.Errorf("%+v, want %d bytes", got[owner], want)
 	}
-	if want := int64(len(`{"cluster":{"name":"lua_cluster"}}`) + len(`{"name":"envoy.filters.http.lua","typed_config":{"inline":"x"}}`)); got[owner] != want {
-		t.Errorf("%d bytes of %s, want %d", got[owner], owner, want)
+	if got[both].DumpBytes != int64(len(`{"name":"my.network","typed_config":{}}`)) {
+		t.Errorf("%+v", got[both])
 	}
-	if got[both] != int64(len(`{"name":"my.network","typed_config":{}}`)) {
-		t.Errorf("%d bytes of %s", got[both], both)
-	}
-	if got[Owner{Kind: KindUnattributed, Name: "HTTP filter unknown.filter"}] == 0 {
+	if !has(p, Owner{KindUnattributed, "", "HTTP filter unknown.filter"}) {
 		t.Errorf("%v", got)
 	}
 	for name, text := range map[string]string{"no JSON": "x", "a list": "[]", "a text": `"x"`, "a number": `{"items":5}`, "a word": `{"items":[true]}`} {

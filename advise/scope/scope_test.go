@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/testing/golden"
@@ -38,6 +39,15 @@ func read(t testing.TB, name string) Proxy {
 	p, err := ReadDump(bytes.NewReader(recorded(t, name)), name, Options{})
 	must.OK(t, err)
 	return p
+}
+
+// owned returns what owners have, by owner.
+func owned(p Proxy) map[Owner]OwnerSize {
+	out := map[Owner]OwnerSize{}
+	for _, o := range p.Owners {
+		out[o.Owner] = o
+	}
+	return out
 }
 
 // checkSums checks the promise of the package: all bytes, each once.
@@ -89,10 +99,7 @@ func TestRecordedDumps(t *testing.T) {
 // The owners of the lab's configuration are found, from what the resources say
 // about them.
 func TestOwnersOfTheLab(t *testing.T) {
-	owners := map[Owner]OwnerSize{}
-	for _, o := range read(t, "sidecar").Owners {
-		owners[o.Owner] = o
-	}
+	owners := owned(read(t, "sidecar"))
 	shop := func(kind, name string) OwnerSize { return owners[Owner{kind, "shop", name}] }
 	if o := shop("VirtualService", "catalog-routes"); o.Resources != 0 || o.DumpBytes == 0 {
 		t.Errorf("two routes of one route configuration: %+v", o)
@@ -120,12 +127,9 @@ func TestOwnersOfTheLab(t *testing.T) {
 			t.Errorf("%s is shared by nobody", o)
 		}
 	}
-	edge := map[Owner]bool{}
-	for _, o := range read(t, "gateway").Owners {
-		edge[o.Owner] = true
-	}
-	if !edge[Owner{"VirtualService", "shop", "front-routes"}] || !edge[Owner{"Gateway", "shop", "front"}] {
-		t.Errorf("gateway: %v", edge)
+	edge := read(t, "gateway")
+	if !has(edge, Owner{"VirtualService", "shop", "front-routes"}) || !has(edge, Owner{"Gateway", "shop", "front"}) {
+		t.Errorf("gateway: %v", edge.Owners)
 	}
 }
 
@@ -226,7 +230,7 @@ func TestWhatIsNoDump(t *testing.T) {
 	}
 	// A failing reader is not the dump's fault.
 	broken := errors.New("connection lost")
-	_, err := ReadDump(io.MultiReader(bytes.NewReader(whole[:100_000]), failing{broken}), "x", Options{})
+	_, err := ReadDump(io.MultiReader(bytes.NewReader(whole[:100_000]), iotest.ErrReader(broken)), "x", Options{})
 	if !errors.Is(err, broken) || errs.Code(err) != errs.CodeFailure {
 		t.Errorf("%v", err)
 	}
@@ -249,10 +253,6 @@ func TestObjectWithoutEnd(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 type letters struct{}
 

@@ -97,10 +97,7 @@ func TestWireAndDumpAgree(t *testing.T) {
 		if p.WireBytes != wire || p.DumpBytes <= p.WireBytes {
 			t.Errorf("%s: %d bytes on the wire, want %d; %d as JSON", name, p.WireBytes, wire, p.DumpBytes)
 		}
-		got := map[Owner]OwnerSize{}
-		for _, o := range p.Owners {
-			got[o.Owner] = o
-		}
+		got := owned(p)
 		for _, o := range read(t, name).Owners {
 			switch o.Owner.Kind {
 			case KindDump, KindMesh, "Secret": // the frame, the bootstrap and secrets are not resources here

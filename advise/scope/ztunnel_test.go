@@ -20,10 +20,7 @@ func TestReadZtunnelDump(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	checkSums(t, p)
-	owners := map[Owner]OwnerSize{}
-	for _, o := range p.Owners {
-		owners[o.Owner] = o
-	}
+	owners := owned(p)
 	want := map[Owner]int{
 		{"Deployment", "shop", "cart"}:                2,
 		{"CronJob", "shop", "report"}:                 1,

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
@@ -112,7 +113,7 @@ func TestScraperBounds(t *testing.T) {
 		t.Errorf("a page without end: %v", err)
 	}
 	broken := Target{Fetch: func(context.Context) (io.ReadCloser, error) {
-		return io.NopCloser(io.MultiReader(strings.NewReader("n 1\n"), failing{})), nil
+		return io.NopCloser(io.MultiReader(strings.NewReader("n 1\n"), iotest.ErrReader(io.ErrUnexpectedEOF))), nil
 	}}
 	if _, err := fetch(context.Background(), broken); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a page cut short: %v", err)
@@ -122,10 +123,6 @@ func TestScraperBounds(t *testing.T) {
 type zeroes struct{}
 
 func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
-
-type failing struct{}
-
-func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 func TestKeepLines(t *testing.T) {
 	keep := func(line []byte) bool { return line[0] == 'k' }

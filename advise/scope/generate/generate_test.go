@@ -109,6 +109,16 @@ func (m *mesh) keepAll(r Result, namespace string, want map[string]bool) {
 	}
 }
 
+// checkLets checks whether the Sidecar that will govern a workload admits hosts.
+func (m *mesh) checkLets(r Result, w Workload, want bool, hosts ...Host) {
+	m.t.Helper()
+	for _, h := range hosts {
+		if got := lets(r, m, w, h); got != want {
+			m.t.Errorf("%s is let in: %v, want %v: %s", h, got, want, sidecar(r, w.String()))
+		}
+	}
+}
+
 func (m *mesh) calls(namespace, workload, host string) *mesh {
 	m.t.Helper()
 	return m.sees(Edge{From: Workload{namespace, workload}, Host: host, Count: 100, Sources: Counters})

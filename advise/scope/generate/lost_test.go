@@ -61,16 +61,8 @@ func TestHostsBehindRoutes(t *testing.T) {
 			c.has(m)
 			m.calls("shop", "cart", c.called)
 			r := m.generate(Options{})
-			for _, h := range c.want {
-				if !lets(r, m, Workload{"shop", "cart"}, h) {
-					t.Errorf("%s is left out of %s", h, sidecar(r, "shop/cart"))
-				}
-			}
-			for _, h := range []Host{{"shop", "other-03.shop.svc.cluster.local"}, {"shop", "front.shop.svc.cluster.local"}} {
-				if lets(r, m, Workload{"shop", "cart"}, h) {
-					t.Errorf("%s is let in: %s", h, sidecar(r, "shop/cart"))
-				}
-			}
+			m.checkLets(r, Workload{"shop", "cart"}, true, c.want...)
+			m.checkLets(r, Workload{"shop", "cart"}, false, far, Host{"shop", "front.shop.svc.cluster.local"})
 		})
 	}
 }
@@ -82,12 +74,8 @@ func TestExternalName(t *testing.T) {
 		has("Service", "shop", "books", `{"type":"ExternalName","externalName":"ledger.shop.svc.cluster.local"}`).
 		has("Service", "shop", "loop", `{"type":"ExternalName","externalName":"loop.shop.svc.cluster.local"}`).
 		calls("shop", "cart", "audit.bank.svc.cluster.local")
-	r := m.generate(Options{})
-	for _, h := range []Host{{"bank", "ledger.shop.svc.cluster.local"}, {"bank", "books.shop.svc.cluster.local"}, {"bank", "audit.bank.svc.cluster.local"}} {
-		if !lets(r, m, Workload{"shop", "cart"}, h) {
-			t.Errorf("%s is left out of %s", h, sidecar(r, "shop/cart"))
-		}
-	}
+	m.checkLets(m.generate(Options{}), Workload{"shop", "cart"}, true, Host{"bank", "ledger.shop.svc.cluster.local"},
+		Host{"bank", "books.shop.svc.cluster.local"}, Host{"bank", "audit.bank.svc.cluster.local"})
 }
 
 // Proxies forget the counters of endpoints that do not come from EDS (headless Services,
@@ -153,9 +141,7 @@ func TestCountersForgetReplacedEndpoints(t *testing.T) {
 		}
 	}
 	// Without a required watch time, the result is what was observed.
-	if r := m.generate(Options{Now: now}); lets(r, m, Workload{"shop", "counted"}, Host{"bank", "rolled.bank.svc.cluster.local"}) {
-		t.Error(sidecar(r, "shop/counted"))
-	}
+	m.checkLets(m.generate(Options{Now: now}), Workload{"shop", "counted"}, false, Host{"bank", "rolled.bank.svc.cluster.local"})
 }
 
 // Counters of one workload say nothing about the connections of another, whose metrics only
@@ -166,13 +152,9 @@ func TestConnectionsOfOthers(t *testing.T) {
 	series := reported("source", "scraped", Workload{}, "cart.shop.svc.cluster.local")
 	m.counts(series, Span{})
 	ledger := Host{"bank", "ledger.bank.svc.cluster.local"}
-	if r := m.generate(Options{}); !lets(r, m, Workload{"shop", "scraped"}, ledger) {
-		t.Error(sidecar(r, "shop/scraped"))
-	}
+	m.checkLets(m.generate(Options{}), Workload{"shop", "scraped"}, true, ledger)
 	m.obs.AddMetric(MetricConnections, series, 5, Span{})
-	if r := m.generate(Options{}); lets(r, m, Workload{"shop", "scraped"}, ledger) {
-		t.Error(sidecar(r, "shop/scraped"))
-	}
+	m.checkLets(m.generate(Options{}), Workload{"shop", "scraped"}, false, ledger)
 }
 
 // If only servers report, or only served requests are logged, a workload's calls to hosts
@@ -190,11 +172,9 @@ func TestOnlyServersReport(t *testing.T) {
 		m.counts(reported("source", "front", Workload{}, host), Span{})
 		m.reads("front", `{"upstream_cluster":"`+cart+`"}`)
 		r := m.generate(Options{})
-		if lets(r, m, Workload{"shop", "leaf"}, far) {
-			t.Errorf("%s: leaf keeps all: %s", name, sidecar(r, "shop/leaf"))
-		}
-		if name == "metrics" && !lets(r, m, Workload{"shop", "quiet"}, far) {
-			t.Errorf("quiet was narrowed to %s, and its own proxy says nothing of its calls", sidecar(r, "shop/quiet"))
+		m.keepAll(r, "shop", map[string]bool{"leaf": false})
+		if name == "metrics" { // its own proxy says nothing of its calls
+			m.keepAll(r, "shop", map[string]bool{"quiet": true})
 		}
 	}
 }
@@ -263,24 +243,16 @@ func TestNeedsOfOthers(t *testing.T) {
 		has("RequestAuthentication", "shop", "jwt", `{"jwtRules":[{"issuer":"x","jwksUri":"http://keys.login.svc.cluster.local:8080/keys"},{"issuer":"y","jwksUri":"https://login.example.com/keys"}]}`).
 		has("WasmPlugin", "shop", "w", `{"pluginConfig":{"upstream":"outbound|80||audit.bank.svc.cluster.local"}}`)
 	r := m.generate(Options{})
-	for _, h := range []Host{{"edge", "proxy.edge.svc.cluster.local"}, {"login", "keys.login.svc.cluster.local"}, {"bank", "audit.bank.svc.cluster.local"}} {
-		if !lets(r, m, Workload{"shop", "cart"}, h) {
-			t.Errorf("%s is left out: %s", h, sidecar(r, "shop/cart"))
-		}
-	}
-	if lets(r, m, Workload{"bank", "pay"}, Host{"login", "keys.login.svc.cluster.local"}) {
-		t.Error("keys are let in where no token is checked")
-	}
+	keys := Host{"login", "keys.login.svc.cluster.local"}
+	m.checkLets(r, Workload{"shop", "cart"}, true, Host{"edge", "proxy.edge.svc.cluster.local"}, keys, Host{"bank", "audit.bank.svc.cluster.local"})
+	m.checkLets(r, Workload{"bank", "pay"}, false, keys) // where no token is checked
 }
 
 // Names in a different case than istiod's would admit nothing.
 func TestCaseOfHosts(t *testing.T) {
 	m := shop(t).has("ServiceEntry", "bank", "api", `{"hosts":["API.Example.com"],"resolution":"DNS","ports":[{"protocol":"HTTP"}]}`).
 		sees(Edge{From: Workload{"shop", "cart"}, Host: "api.example.com", Count: 100, Sources: Metrics})
-	r := m.generate(Options{})
-	if !lets(r, m, Workload{"shop", "cart"}, Host{"bank", "API.Example.com"}) {
-		t.Error(sidecar(r, "shop/cart"))
-	}
+	m.checkLets(m.generate(Options{}), Workload{"shop", "cart"}, true, Host{"bank", "API.Example.com"})
 }
 
 // Labels that change with a release do not select for a scope that must stay.
@@ -437,9 +409,7 @@ func TestUndatedMetrics(t *testing.T) {
 			m.inv.workloads[w].since = c.counters
 		}
 		r := m.generate(Options{Now: now, Watched: c.watched})
-		if got := !lets(r, m, w, far); got != c.narrowed {
-			t.Errorf("%s: narrowed: %v, want %v: %s", c.name, got, c.narrowed, sidecar(r, "shop/scraped"))
-		}
+		m.checkLets(r, w, !c.narrowed, far)
 		if o := opened(r, OpenUnseen, "scraped"); (o != nil) == c.narrowed || o != nil && o.Why.Code != c.why {
 			t.Errorf("%s: %+v", c.name, r.Open)
 		}
@@ -523,8 +493,6 @@ func TestKialiNeighbours(t *testing.T) {
 	must.OK(t, m.obs.ReadKiali(strings.NewReader(graph), "cluster.local"))
 	r := m.generate(Options{})
 	for _, w := range []string{"peer", "caller"} {
-		if !lets(r, m, Workload{"team", w}, Host{"team", "far.team.svc.cluster.local"}) || !lets(r, m, Workload{"team", w}, far) {
-			t.Errorf("%s was narrowed: %s %s", w, sidecar(r, "team/"+w), sidecar(r, "team/default"))
-		}
+		m.checkLets(r, Workload{"team", w}, true, Host{"team", "far.team.svc.cluster.local"}, far)
 	}
 }
