@@ -147,38 +147,6 @@ func TestSnapshotOfAFakeV2Node(t *testing.T) {
 	}
 }
 
-func TestMatcherKnowsRuntimesNames(t *testing.T) {
-	for name, test := range map[string]struct {
-		target Target
-		dir    string
-		want   bool
-	}{
-		"cgroupfs":                {Target{ContainerID: testContainer}, testContainer, true},
-		"systemd containerd":      {Target{ContainerID: "containerd://" + testContainer}, "cri-containerd-" + testContainer + ".scope", true},
-		"systemd docker":          {Target{ContainerID: "docker://" + testContainer}, "docker-" + testContainer + ".scope", true},
-		"CRI-O":                   {Target{ContainerID: "cri-o://" + testContainer}, "crio-" + testContainer + ".scope", true},
-		"CRI-O's monitor":         {Target{ContainerID: testContainer}, "crio-conmon-" + testContainer + ".scope", false},
-		"containerd mixed":        {Target{ContainerID: testContainer}, "kubepods-besteffort.slice:cri-containerd:" + testContainer, true},
-		"another":                 {Target{ContainerID: testContainer}, "x" + testContainer, false},
-		"a prefix":                {Target{ContainerID: testContainer}, testContainer[:10], false},
-		"pod cgroupfs":            {Target{PodUID: testUID}, "pod" + testUID, true},
-		"pod systemd":             {Target{PodUID: testUID}, "kubepods-burstable-pod0d2f8f5e_3a5c_4c1b_9b57_6f1f6b2f9a01.slice", true},
-		"guaranteed pod, systemd": {Target{PodUID: testUID}, "kubepods-pod0d2f8f5e_3a5c_4c1b_9b57_6f1f6b2f9a01.slice", true},
-		"another pod":             {Target{PodUID: testUID}, "pod1d2f8f5e-3a5c-4c1b-9b57-6f1f6b2f9a01", false},
-	} {
-		_, match, err := matcher(test.target)
-		must.OK(t, err)
-		if match(test.dir) != test.want {
-			t.Errorf("%s: %s", name, test.dir)
-		}
-	}
-	for _, target := range []Target{{}, {ContainerID: "../../etc"}, {ContainerID: "*"}, {PodUID: "a/b/c/d/e"}, {ContainerID: "short"}} {
-		if _, _, err := matcher(target); err == nil {
-			t.Errorf("%+v was taken", target)
-		}
-	}
-}
-
 // A target that may end, and has ended, does not affect the others and has no readings.
 func TestTargetThatMayEnd(t *testing.T) {
 	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})

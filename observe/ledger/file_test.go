@@ -15,7 +15,7 @@ import (
 // TestFile verifies that a book yields the same account after writing and
 // reading.
 func TestFile(t *testing.T) {
-	b, _ := recorded(t, true, nil)
+	b, _ := recorded(t, true)
 	b.AddClient(ClientEntry{ID: "mm-unsent", SentNS: record.Never, DoneNS: record.Never, Outcome: OutcomeUnfinished})
 	var file bytes.Buffer
 	must.OK(t, b.Write(&file))

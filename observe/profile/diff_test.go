@@ -215,15 +215,3 @@ func TestSince(t *testing.T) {
 		t.Errorf("a profile that lost something: %v", err)
 	}
 }
-
-func FuzzPprof(f *testing.F) {
-	f.Add(pprofOf(f, map[string]int64{"leaf<middle<main.main": 30}))
-	f.Add([]byte("--- contention:\ncycles/second=1000\n"))
-	f.Add([]byte{0x1f, 0x8b})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := ReadPprof(bytes.NewReader(data))
-		if err == nil {
-			whole(t, p)
-		}
-	})
-}

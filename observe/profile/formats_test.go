@@ -285,30 +285,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func FuzzPerfScript(f *testing.F) {
-	f.Add(recorded(f, "meshtrial.perf.txt"))
-	f.Add(recorded(f, "kernel.perf.txt"))
-	f.Add([]byte("x 1/1 2.0: 3 cpu-clock:\n\t 12 inner (inlined)\n\t 12 outer+0x5 (/bin/x (deleted))\n"))
-	f.Add([]byte("java 12 cycles:\nffffffff81000000 do_idle ([kernel.kallsyms])\n55aa f (/a b/c)\n\nV8 W 1/2 [003] 250000 sched:x: a=b\n\t 5512 f\n"))
-	f.Add([]byte("x 0/0 0.0: PERF_RECORD_MMAP2 9/9: [0x40(0x10) @ 0 00:64 1 0]: r-xp /bin/x\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := ReadPerfScript(bytes.NewReader(data))
-		if err == nil {
-			whole(t, p)
-		}
-	})
-}
-
-func FuzzFolded(f *testing.F) {
-	f.Add([]byte("main;a;tcp_sendmsg_[k] 3\nmain;[envoy] 4\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := ReadFolded(bytes.NewReader(data))
-		if err == nil {
-			whole(t, p)
-		}
-	})
-}
-
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("PERFILE2h\x00"))
 	f.Add([]byte("\x0a\x04\x08\x01\x10\x02"))
@@ -316,7 +292,17 @@ func FuzzRead(f *testing.F) {
 	f.Add(legacyCPU(4, binary.BigEndian, 10_000, []uint64{5, 0x401010, 0x402021}))
 	f.Add([]byte("heap profile: 1: 8 [1: 8] @ heap_v2/524288\n1: 8 [1: 8] @ 0x401011\n\nMAPPED_LIBRARIES:\n" + legacyMaps))
 	f.Add([]byte("--- contentionz 1 ---\ncycles/second = 1000\nsampling period = 1\n5 1 @ 0x401011\n"))
-	f.Add(recorded(f, "meshtrial.perf.txt")[:500])
+	f.Add(recorded(f, "meshtrial.perf.txt"))
+	f.Add(recorded(f, "kernel.perf.txt"))
+	f.Add(pprofOf(f, map[string]int64{"leaf<middle<main.main": 30}))
+	for _, text := range []string{
+		"--- contention:\ncycles/second=1000\n", "\x1f\x8b", "main;a;tcp_sendmsg_[k] 3\nmain;[envoy] 4\n",
+		"x 1/1 2.0: 3 cpu-clock:\n\t 12 inner (inlined)\n\t 12 outer+0x5 (/bin/x (deleted))\n",
+		"java 12 cycles:\nffffffff81000000 do_idle ([kernel.kallsyms])\n55aa f (/a b/c)\n\nV8 W 1/2 [003] 250000 sched:x: a=b\n\t 5512 f\n",
+		"x 0/0 0.0: PERF_RECORD_MMAP2 9/9: [0x40(0x10) @ 0 00:64 1 0]: r-xp /bin/x\n",
+	} {
+		f.Add([]byte(text))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := Read(bytes.NewReader(data))
 		if err == nil {

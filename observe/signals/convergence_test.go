@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -43,7 +44,7 @@ func TestConvergenceEdges(t *testing.T) {
 	c.Miss()
 	values := map[string]float64{}
 	for _, s := range c.Samples() {
-		values[spell(s.Name, s.Labels)] = s.Value
+		values[observe.Metric{Name: s.Name, Labels: s.Labels}.Key()] = s.Value
 	}
 	for name, want := range map[string]float64{
 		MetricConvergence + `_bucket{le="0.001"}`: 2, MetricConvergence + `_bucket{le="300.0"}`: 2,

@@ -72,13 +72,7 @@ func FuzzAnswer(f *testing.F) {
 		if data != nil && !json.Valid(data) {
 			t.Errorf("data %q", data)
 		}
-		if samples, _, err := parseInstant(data); err == nil {
-			for _, s := range samples {
-				_ = spell(s.Name, s.Labels)
-			}
-		}
-		if tracks, err := parseRange(data); err == nil {
-			_ = len(tracks)
-		}
+		_, _, _ = parseInstant(data)
+		_, _ = parseRange(data)
 	})
 }

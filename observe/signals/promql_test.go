@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -140,7 +141,7 @@ func answerAll(t *testing.T, s Source) string {
 			must.OK(t, err)
 			var lines []string
 			for _, sample := range got {
-				lines = append(lines, fmt.Sprintf("  at %g %s %s", m, spell(sample.Name, sample.Labels), twelveDigits(sample.Value)))
+				lines = append(lines, fmt.Sprintf("  at %g %s %s", m, observe.Metric{Name: sample.Name, Labels: sample.Labels}.Key(), twelveDigits(sample.Value)))
 			}
 			slices.Sort(lines)
 			for _, line := range lines {
@@ -151,7 +152,7 @@ func answerAll(t *testing.T, s Source) string {
 		must.OK(t, err)
 		var lines []string
 		for _, track := range tracks {
-			line := "  over " + spell("", track.Labels)
+			line := "  over " + observe.Metric{Labels: track.Labels}.Key()
 			for _, p := range track.Points {
 				line += fmt.Sprintf(" %d:%s", p.MS-began.UnixMilli(), twelveDigits(p.Value))
 			}
