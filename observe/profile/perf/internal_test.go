@@ -4,12 +4,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/testing/must"
-	"golang.org/x/sys/unix"
 )
 
 // TestOnlyPlainFilesAreOpened: a path in a profile may name a device, and
@@ -37,6 +39,28 @@ func TestOnlyPlainFilesAreOpened(t *testing.T) {
 	if _, err := readELF(root, "/none"); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
 	}
+}
+
+// What enters another mount namespace never runs on the process's first thread, which would stay there.
+func TestInsideIsApart(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("entering a mount namespace needs root")
+	}
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			err := Tool{Root: "/proc/self/root"}.inside(func() error {
+				if unix.Gettid() == unix.Getpid() {
+					t.Error("on the first thread")
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestInRoot verifies that links resolve as in a container, and never escape it.

@@ -24,7 +24,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,6 +32,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
 // Errors of [Tool]. Errors that wrap them have hints.
@@ -156,26 +156,20 @@ func (t Tool) inside(f func() error) error {
 	if !t.away() {
 		return f()
 	}
-	done := make(chan error, 1)
-	go func() {
-		// The thread is not reused: it exits with this goroutine.
-		runtime.LockOSThread()
-		done <- func() error {
-			ns, err := os.Open(filepath.Join(filepath.Dir(filepath.Clean(t.root())), "ns/mnt"))
-			if err != nil {
-				return err
-			}
-			defer ns.Close()
-			if err := unix.Unshare(unix.CLONE_FS); err != nil {
-				return fmt.Errorf("unshare: %w", err)
-			}
-			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
-				return fmt.Errorf("enter the node's mount namespace: %w", err)
-			}
-			return f()
-		}()
-	}()
-	return <-done
+	return thread.Apart(func() error {
+		ns, err := os.Open(filepath.Join(filepath.Dir(filepath.Clean(t.root())), "ns/mnt"))
+		if err != nil {
+			return err
+		}
+		defer ns.Close()
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return fmt.Errorf("unshare: %w", err)
+		}
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
+			return fmt.Errorf("enter the node's mount namespace: %w", err)
+		}
+		return f()
+	})
 }
 
 // failed explains why perf exited with an error.
