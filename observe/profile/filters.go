@@ -96,10 +96,9 @@ func configFilter(group string, v any) (f ConfigFilter, ok bool) {
 	f.Type = strings.TrimPrefix(f.Type, "type.googleapis.com/")
 	if strings.Contains(f.Type, ".wasm.") {
 		config, _ := typed["config"].(map[string]any)
-		f.Plugin, _ = config["name"].(string)
-		if f.Plugin == "" {
-			f.Plugin, _ = config["root_id"].(string)
-		}
+		name, _ := config["name"].(string)
+		root, _ := config["root_id"].(string)
+		f.Plugin = cmp.Or(name, root)
 		vm, _ := config["vm_config"].(map[string]any)
 		f.Runtime, _ = vm["runtime"].(string)
 	}

@@ -478,15 +478,8 @@ func parseTask(b []byte) (pid, tid int, ok bool) {
 }
 
 func parseInt(b []byte) (int, bool) {
-	digits := bytes.TrimPrefix(b, []byte("-"))
-	n, ok := parseDigits(digits)
-	if !ok || n > math.MaxInt32 {
-		return 0, false
-	}
-	if len(digits) < len(b) {
-		n = -n
-	}
-	return int(n), true
+	n, err := strconv.ParseInt(string(b), 10, 32)
+	return int(n), err == nil && b[0] != '+'
 }
 
 func parseDigits(b []byte) (n int64, ok bool) {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/observe/profile/debugfile"
-	"golang.org/x/sys/unix"
 )
 
 // roots has the distinct root file systems of processes. They stay open after
@@ -21,22 +23,15 @@ type roots []*os.File
 func rootsOf(pids []int) roots {
 	var out roots
 	var seen []fs.FileInfo
-next:
 	for _, pid := range pids {
 		root, err := os.Open(fmt.Sprintf("/proc/%d/root", pid))
 		if err != nil {
 			continue
 		}
 		info, err := root.Stat()
-		if err != nil {
+		if err != nil || slices.ContainsFunc(seen, func(other fs.FileInfo) bool { return os.SameFile(other, info) }) {
 			root.Close()
 			continue
-		}
-		for _, other := range seen {
-			if os.SameFile(other, info) {
-				root.Close()
-				continue next
-			}
 		}
 		out, seen = append(out, root), append(seen, info)
 	}
