@@ -256,15 +256,15 @@ func (m metered) since(had metered, seconds float64) (rates map[assess.AccessEnt
 
 // meteredTwice compares the first and the last metrics page of each proxy whose counters do not tell.
 func (r *filesRead) meteredTwice() {
-	once, nameless := 0, 0
+	once, nameless, at := 0, 0, r.proxyOf()
 	for _, name := range slices.Sorted(maps.Keys(r.pages)) {
 		pod, all := name, r.pages[name]
 		if !r.listed[pod] {
 			pod = podIn(name, r.listed)
 		}
-		i := slices.IndexFunc(r.proxies, func(p assess.Proxy) bool { return p.Namespace+"/"+p.Pod == pod })
+		i, known := at[pod]
 		switch {
-		case i < 0:
+		case !known:
 			nameless++
 			continue
 		case r.rates[pod] != nil || r.meteredS[pod] > 0:
@@ -305,13 +305,19 @@ func (r *filesRead) meteredTwice() {
 	r.some(assess.CountedOnce, once)
 }
 
-// logged adds what access logs say of the requests of proxies whose counters do not tell.
-func (r *filesRead) logged() {
-	r.e.AccessLogs = r.accessLogs.Logged()
+// proxyOf returns the index of each pod's proxy.
+func (r *filesRead) proxyOf() map[string]int {
 	at := map[string]int{}
 	for i, p := range r.proxies {
 		at[p.Namespace+"/"+p.Pod] = i
 	}
+	return at
+}
+
+// logged adds what access logs say of the requests of proxies whose counters do not tell.
+func (r *filesRead) logged() {
+	r.e.AccessLogs = r.accessLogs.Logged()
+	at := r.proxyOf()
 	calls := map[assess.Call]float64{}
 	seconds, writers, brief, filtered, nameless := 0.0, 0, 0, 0, 0
 	for _, w := range r.accessLogs.Writers() {
