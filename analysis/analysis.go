@@ -56,7 +56,6 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	if err != nil {
 		return record.Findings{}, err
 	}
-	assertions := &Assertions{exprs: ofFindings}
 	o, err := k.observe(plan, run, ofTrials...)
 	if err != nil {
 		return record.Findings{}, err
@@ -83,7 +82,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	}
 	f.Warnings = append(f.Warnings, plan.Warnings()...)
 	f.Published = o.published(f.Findings)
-	f.Assertions = assertions.Judge(f)
+	f.Assertions = JudgeAssertions(ofFindings, f)
 	return withoutNulls(f), nil
 }
 
@@ -100,20 +99,16 @@ func (o *Observations) otherRules() []note.Note {
 
 // withoutNulls makes empty lists appear as lists in JSON instead of null.
 func withoutNulls(f record.Findings) record.Findings {
-	if f.Findings == nil {
-		f.Findings = []record.Finding{}
-	}
-	if f.NoiseFloor == nil {
-		f.NoiseFloor = []record.NoiseFloor{}
-	}
-	if f.Assertions == nil {
-		f.Assertions = []record.Assertion{}
-	}
-	if f.Parts == nil {
-		f.Parts = []record.Component{}
-	}
-	if f.Factors == nil {
-		f.Factors = []record.FactorLevels{}
-	}
+	list(&f.Findings)
+	list(&f.NoiseFloor)
+	list(&f.Assertions)
+	list(&f.Parts)
+	list(&f.Factors)
 	return f
+}
+
+func list[T any](all *[]T) {
+	if *all == nil {
+		*all = []T{}
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
@@ -26,10 +25,9 @@ func TestAnalyze(t *testing.T) {
 	run := analysistest.Simulate(t, analysistest.QuickStudy, 8, 1, analysistest.Quiet())
 	f := analysistest.Analyze(t, kinds, run)
 	for _, c := range []struct {
-		name     string
-		sidecars string
-		truth    float64
-		verdict  string
+		name, sidecars string
+		truth          float64
+		verdict        string
 	}{
 		{"latency_p50_overhead", "both", 400, record.VerdictReal},
 		{"latency_p50_overhead", "server", 300, record.VerdictReal},
@@ -75,7 +73,11 @@ func TestAnalyze(t *testing.T) {
 
 // TestAnalyzeCells checks the summaries and curves of each cell.
 func TestAnalyzeCells(t *testing.T) {
-	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 4, 2, analysistest.Quiet()))
+	run := analysistest.Simulate(t, analysistest.QuickStudy, 4, 2, analysistest.Quiet())
+	f := analysistest.Analyze(t, kinds, run)
+	if again := analysistest.Analyze(t, kinds, run); !reflect.DeepEqual(f, again) {
+		t.Error("the same run gave two answers")
+	}
 	if len(f.Cells) != 4 {
 		t.Fatalf("%d cells", len(f.Cells))
 	}
@@ -105,18 +107,6 @@ func TestAnalyzeCells(t *testing.T) {
 	}
 	if last := all.Percentiles[len(all.Percentiles)-1]; last.X != 100 || math.Abs(last.Y-all.Intended.Max()) > 0.01*last.Y {
 		t.Errorf("percentile curve ends at %v", last)
-	}
-}
-
-// TestAnalyzePure checks that the same run gives the same document, and that it is JSON.
-func TestAnalyzePure(t *testing.T) {
-	run := analysistest.Simulate(t, analysistest.SweepStudy, 4, 3, analysistest.Quiet())
-	a, b := analysistest.Analyze(t, kinds, run), analysistest.Analyze(t, kinds, run)
-	if !reflect.DeepEqual(a, b) {
-		t.Error("the same run gave two answers")
-	}
-	if _, err := json.Marshal(a); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -286,10 +276,6 @@ func TestEnough(t *testing.T) {
 	if f := analysistest.Analyze(t, kinds, run); !strings.Contains(f.Stop, "time limit of 1m0s after 4 blocks; narrow enough, to be confirmed by one more block") {
 		t.Errorf("ended because: %s", f.Stop)
 	}
-	run.Trials[0].Started = run.Trials[0].Started.Add(2 * time.Second)
-	if f := analysistest.Analyze(t, kinds, run); f.Stop == "" {
-		t.Error("no reason")
-	}
 }
 
 // TestFit checks that idle cost and slope of CPU are found if the rate varies.
@@ -365,15 +351,19 @@ func TestPublished(t *testing.T) {
 func TestWhyEndedOfOneBlock(t *testing.T) {
 	one := strings.NewReplacer("{min: 4, max: 8, limit: 10m}", "{min: 1, max: 1}",
 		"stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}", "stop: none").Replace(analysistest.QuickStudy)
-	if got := analysistest.Analyze(t, kinds, analysistest.Simulate(t, one, 1, 3, analysistest.Quiet())).Stop; got != "the only block done" {
-		t.Errorf("one of one: %q", got)
-	}
-	if got := analysistest.Analyze(t, kinds, analysistest.Simulate(t, one, 0, 3, analysistest.Quiet())).Stop; got != "interrupted after 0 of at most 1 block" {
-		t.Errorf("none of one: %q", got)
-	}
 	limited := strings.Replace(one, "{min: 1, max: 1}", "{min: 1, max: 8, limit: 1s}", 1)
-	if got := analysistest.Analyze(t, kinds, analysistest.Simulate(t, limited, 1, 3, analysistest.Quiet())).Stop; got != "time limit of 1s after 1 block" {
-		t.Errorf("one in a second: %q", got)
+	for _, c := range []struct {
+		text   string
+		blocks int
+		want   string
+	}{
+		{one, 1, "the only block done"},
+		{one, 0, "interrupted after 0 of at most 1 block"},
+		{limited, 1, "time limit of 1s after 1 block"},
+	} {
+		if got := analysistest.Analyze(t, kinds, analysistest.Simulate(t, c.text, c.blocks, 3, analysistest.Quiet())).Stop; got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }
 
@@ -405,12 +395,11 @@ func TestPercentilesAmongFailures(t *testing.T) {
 	}
 	run := analysistest.Simulate(t, analysistest.QuickStudy, 6, 4, w)
 	f := analysistest.Analyze(t, kinds, run)
-	both := record.Cell{"sidecars": "both"}
-	if x := analysistest.Get(t, f, "latency_p50", both); x.Verdict != record.VerdictMeasured {
+	if x := analysistest.Get(t, f, "latency_p50", bothSidecars); x.Verdict != record.VerdictMeasured {
 		t.Errorf("the median: %+v", x)
 	}
 	for _, name := range []string{"latency_p99", "latency_p99_overhead"} {
-		x := analysistest.Get(t, f, name, both)
+		x := analysistest.Get(t, f, name, bothSidecars)
 		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached || x.Warnings[0].Code != "requests_failed" || x.Warnings[0].Args[0] != 210.0 {
 			t.Errorf("%s: %+v", name, x)
 		}
@@ -470,5 +459,42 @@ func TestUnits(t *testing.T) {
 	}
 	if x := analysistest.Get(t, f, "latency_p50_overhead", bothSidecars); x.Verdict != record.VerdictReal || x.Low > 400 || x.High < 400 {
 		t.Errorf("%+v", x)
+	}
+}
+
+// Intervals narrow from block to block until the stop rule is satisfied.
+func TestProgress(t *testing.T) {
+	progress := func(text string, blocks int) analysis.Progress {
+		p, err := kinds.Progress(analysistest.Simulate(t, text, blocks, 6, analysistest.Quiet()))
+		must.OK(t, err)
+		return p
+	}
+	for blocks, done := range map[int]bool{0: false, 1: false, 4: false, 5: true} {
+		p := progress(analysistest.QuickStudy, blocks)
+		if p.Blocks != blocks || p.Done != done || p.Why == "" || p.TargetRatio <= 0 {
+			t.Errorf("after %d blocks: %+v", blocks, p)
+		}
+		if blocks < 2 {
+			if len(p.Widths) > 0 {
+				t.Errorf("after %d blocks there are intervals: %+v", blocks, p.Widths)
+			}
+			continue
+		}
+		for _, w := range p.Widths {
+			first, last := w.After[0], w.After[len(w.After)-1]
+			if w.Label == "" || first.Blocks != 2 || last.Blocks != blocks || last.Ratio >= first.Ratio {
+				t.Errorf("after %d blocks: %+v", blocks, w)
+			}
+		}
+		if len(p.Widths) == 0 {
+			t.Errorf("after %d blocks there is no interval", blocks)
+		}
+	}
+	long := progress(analysistest.QuickStudy, 40)
+	if n := len(long.Widths[0].After); n > 12 || long.Widths[0].After[n-1].Blocks != 40 {
+		t.Errorf("of 40 blocks: %+v", long.Widths[0].After)
+	}
+	if p := progress(analysistest.SweepStudy, 6); p.Why != "" || len(p.Widths) > 0 || p.Blocks != 6 {
+		t.Errorf("without a stop rule: %+v", p)
 	}
 }

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
+// CheckAssertions checks expressions before anything starts: syntax, types, names of fields, findings
+// and factors. The error has the position and is a usage error (exit code 2).
+//
 // Assertions are expressions in CEL (the Common Expression Language, as in Kubernetes) that state
 // what must be true of the findings:
 //
@@ -25,38 +29,39 @@ import (
 // minimum_detectable_effect, warnings. A value that a finding does not have, such as any of an
 // invalid finding or the upper end of an open-ended search, is an error, never zero. findings
 // contains all findings, validity the counts of trials.
-type Assertions struct {
-	exprs []study.Expr
-}
-
-// CompileAssertions checks expressions before anything starts: syntax, types, names of fields,
-// findings and factors. The error has the position and is a usage error (exit code 2).
-func CompileAssertions(exprs []study.Expr) (*Assertions, error) {
+func CheckAssertions(exprs []study.Expr) error {
 	env, err := newEnv(nil)
-	if err != nil {
-		return nil, err
-	}
 	for _, e := range exprs {
-		if _, err := compile(env, e); err != nil {
-			return nil, err
+		if err == nil {
+			_, err = compile(env, e)
 		}
 	}
-	return &Assertions{exprs: exprs}, nil
+	return err
 }
 
-// Judge evaluates the assertions over findings. An assertion that cannot be evaluated, because a
-// finding is missing or invalid, has not passed; its detail says why.
-func (a *Assertions) Judge(f record.Findings) []record.Assertion {
-	out := make([]record.Assertion, len(a.exprs))
-	for i, e := range a.exprs {
-		out[i] = judge(e, f)
+// JudgeAssertions evaluates assertions over findings. An assertion that cannot be evaluated, because
+// a finding is missing or invalid, has not passed; its detail says why.
+func JudgeAssertions(exprs []study.Expr, f record.Findings) []record.Assertion {
+	out := make([]record.Assertion, len(exprs))
+	for i, e := range exprs {
+		passed, used, err := evaluate(e, f)
+		var details []string
+		for _, u := range used {
+			if details = append(details, describe(u)); u.Verdict == record.VerdictInvalid {
+				err = errInvalid(u)
+				break
+			}
+		}
+		out[i] = record.Assertion{Expr: e.Text, Passed: passed && err == nil, Detail: cmp.Or(strings.Join(details, "; "), fmt.Sprint(passed))}
+		if err != nil {
+			out[i].Detail = err.Error()
+		}
 	}
 	return out
 }
 
-func judge(e study.Expr, f record.Findings) record.Assertion {
-	out := record.Assertion{Expr: e.Text}
-	var used []record.Finding
+// evaluate returns the value of an expression, and the findings that it names.
+func evaluate(e study.Expr, f record.Findings) (passed bool, used []record.Finding, err error) {
 	env, err := newEnv(func(name string, cell record.Cell) (record.Finding, error) {
 		found, err := findOne(f, name, cell)
 		if err == nil {
@@ -65,45 +70,25 @@ func judge(e study.Expr, f record.Findings) record.Assertion {
 		return found, err
 	})
 	if err != nil {
-		out.Detail = err.Error()
-		return out
+		return false, nil, err
 	}
 	ast, err := compile(env, e)
 	if err != nil {
-		out.Detail = err.Error()
-		return out
+		return false, nil, err
 	}
 	program, err := env.Program(ast, cel.CostLimit(10_000_000))
 	if err != nil {
-		out.Detail = err.Error()
-		return out
+		return false, nil, err
 	}
 	value, _, err := program.Eval(map[string]any{"findings": findingValues(env.CELTypeAdapter(), f.Findings), "validity": f.Validity})
-	for _, u := range used {
-		if u.Verdict == record.VerdictInvalid {
-			out.Detail = errInvalid(u).Error()
-			return out
-		}
-	}
 	if err != nil {
-		out.Detail = err.Error()
-		return out
+		return false, used, err
 	}
 	passed, ok := value.Value().(bool)
 	if !ok {
-		out.Detail = fmt.Sprintf("the expression gave %v, not true or false", value.Value())
-		return out
+		return false, used, fmt.Errorf("the expression gave %v, not true or false", value.Value())
 	}
-	out.Passed = passed
-	var details []string
-	for _, u := range used {
-		details = append(details, describe(u))
-	}
-	out.Detail = strings.Join(details, "; ")
-	if out.Detail == "" {
-		out.Detail = fmt.Sprint(passed)
-	}
-	return out
+	return passed, used, nil
 }
 
 // describe formats a finding in one line: name, cell, figures, verdict.
@@ -152,10 +137,7 @@ func factorWords(f record.Findings) string {
 	for _, x := range f.Factors {
 		out = append(out, x.Factor)
 	}
-	if len(out) == 0 {
-		return "none"
-	}
-	return strings.Join(out, ", ")
+	return cmp.Or(strings.Join(out, ", "), "none")
 }
 
 // compile checks one expression; its error has the position.

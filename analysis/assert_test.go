@@ -46,12 +46,12 @@ type judgement struct {
 
 func (c judgement) judge(t *testing.T, f record.Findings) {
 	t.Helper()
-	a, err := analysis.CompileAssertions([]study.Expr{{Text: c.expr}})
-	if err != nil {
+	exprs := []study.Expr{{Text: c.expr}}
+	if err := analysis.CheckAssertions(exprs); err != nil {
 		t.Errorf("%s: %v", c.expr, err)
 		return
 	}
-	if got := a.Judge(f)[0]; got.Passed != c.passed || !strings.Contains(got.Detail, c.detail) || got.Detail == "" {
+	if got := analysis.JudgeAssertions(exprs, f)[0]; got.Passed != c.passed || !strings.Contains(got.Detail, c.detail) || got.Detail == "" {
 		t.Errorf("%s: %+v", c.expr, got)
 	}
 }
@@ -109,7 +109,7 @@ func TestAssertionFaults(t *testing.T) {
 		{``, "", ""},
 	} {
 		line := "  - " + c.expr
-		_, err := analysis.CompileAssertions([]study.Expr{{Text: c.expr, Pos: study.Pos{File: "study.yaml", Line: 7, Column: 5, Text: line}}})
+		err := analysis.CheckAssertions([]study.Expr{{Text: c.expr, Pos: study.Pos{File: "study.yaml", Line: 7, Column: 5, Text: line}}})
 		if err == nil {
 			t.Errorf("%s: no error", c.expr)
 			continue
@@ -119,7 +119,7 @@ func TestAssertionFaults(t *testing.T) {
 		}
 	}
 	// An expression from a flag has no line, but a column.
-	_, err := analysis.CompileAssertions([]study.Expr{{Text: "1 +", Pos: study.Pos{File: "--assert"}}})
+	err := analysis.CheckAssertions([]study.Expr{{Text: "1 +", Pos: study.Pos{File: "--assert"}}})
 	if err == nil || !strings.Contains(err.Error(), "--assert 1 +: ") || !strings.Contains(err.Error(), "character 4") {
 		t.Errorf("flag: %v", err)
 	}
@@ -133,21 +133,41 @@ func TestAssertionOfFlag(t *testing.T) {
 		"1 +\n<2": "--assert 1 + <2: assertion: ",
 		"latency": "(character 1 of the expression)",
 	} {
-		_, err := analysis.CompileAssertions([]study.Expr{{Text: expr, Pos: study.Pos{File: "--assert"}}})
+		err := analysis.CheckAssertions([]study.Expr{{Text: expr, Pos: study.Pos{File: "--assert"}}})
 		if err == nil || !strings.Contains(err.Error(), want) || errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v", expr, err)
 		}
 	}
 }
 
-func FuzzCompileAssertions(f *testing.F) {
+func FuzzCheckAssertions(f *testing.F) {
 	f.Add(`finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000`)
 	f.Add(`findings.all(f, f.high < 1.0)`)
 	f.Add(`finding(1, {2: 3})`)
 	f.Fuzz(func(t *testing.T, text string) {
-		_, err := analysis.CompileAssertions([]study.Expr{{Text: text, Pos: study.Pos{File: "x", Line: 1, Column: 1, Text: text}}})
+		err := analysis.CheckAssertions([]study.Expr{{Text: text, Pos: study.Pos{File: "x", Line: 1, Column: 1, Text: text}}})
 		if err != nil && errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%q: %v has code %d", text, err, errs.Code(err))
 		}
 	})
+}
+
+// The unknown end of a search is not a figure: nothing may depend on it, and it
+// is reported as open.
+func TestAssertionsAboutOpenEnds(t *testing.T) {
+	f := record.Findings{Findings: []record.Finding{
+		{Name: "highest_rate", Unit: "requests/s", Estimate: 8000, Low: 8000, High: 8000, Open: record.OpenHigh, Blocks: 3, Verdict: record.VerdictMeasured, Cell: record.Cell{"sidecars": "none"}},
+		{Name: "highest_rate", Unit: "requests/s", Estimate: 0, Low: 0, High: 500, Open: record.OpenLow, Blocks: 3, Verdict: record.VerdictMeasured, Cell: record.Cell{"sidecars": "both"}},
+		{Name: "highest_rate", Unit: "requests/s", Estimate: 2000, Low: 1000, High: 4000, Blocks: 3, Verdict: record.VerdictMeasured, Cell: record.Cell{"sidecars": "server"}},
+	}}
+	for _, c := range []judgement{
+		{`finding("highest_rate", {"sidecars": "none"}).high < 10000.0`, false, "highest_rate at sidecars none has no upper end"},
+		{`finding("highest_rate", {"sidecars": "none"}).low >= 8000.0`, true, "8000 requests/s or more, measured"},
+		{`finding("highest_rate", {"sidecars": "none"}).open == "high"`, true, ""},
+		{`finding("highest_rate", {"sidecars": "both"}).high < 1000.0`, true, "below 500 requests/s, measured"},
+		{`finding("highest_rate", {"sidecars": "both"}).low > 0.0`, false, ""},
+		{`finding("highest_rate", {"sidecars": "server"}).high < 5000.0`, true, "(1000 requests/s to 4000 requests/s)"},
+	} {
+		c.judge(t, f)
+	}
 }

@@ -57,7 +57,6 @@ func newSearched() *searched {
 	return &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}, measures: map[string]searchedMeasure{}}
 }
 
-// measure returns the measure that a search uses.
 func (o *Observations) measure(s study.Search) (m Measure, overhead, ok bool) {
 	found, known := o.searched.measures[s.Finding]
 	if !known {
@@ -67,7 +66,6 @@ func (o *Observations) measure(s study.Search) (m Measure, overhead, ok bool) {
 	return found.Measure, found.overhead, found.ok
 }
 
-// climbs returns the plan's climbs.
 func (o *Observations) climbs() []study.Climb {
 	if o.searched.climbs == nil {
 		o.searched.climbs = o.Plan.Climbs()
@@ -142,7 +140,6 @@ func (o *Observations) Answer(s study.Search, cell, block int) Verdict {
 	return v
 }
 
-// judge is Answer for a cell with trials.
 func (o *Observations) judge(s study.Search, cell, block int) Verdict {
 	m, overhead, ok := o.measure(s)
 	if !ok {
@@ -221,7 +218,6 @@ func (o *Observations) verdicts(c study.Climb, block int) []Verdict {
 	return out
 }
 
-// broken lists the cells that break a bound in a block.
 func (o *Observations) broken(block int) []brokenCell {
 	if out, ok := o.searched.broken[block]; ok {
 		return out
@@ -342,7 +338,6 @@ func (o *Observations) turn(cell, block int) (order int, ok bool) {
 	return 0, false
 }
 
-// step returns the level of a climb to try next in a block.
 func (o *Observations) step(c study.Climb, block int) (level int, ok bool) {
 	all := o.verdicts(c, block)
 	earlier := o.ladder(c, func(b int) bool { return b < block })

@@ -9,7 +9,7 @@
 //	           -> cell summaries, curves, validity                summary.go, validity.go
 //	           -> how far a searched factor can go                search.go, climb.go
 //	           -> published figures and ours, in words            published.go
-//	record.Findings -> assertions in CEL                          assert.go, celenv.go
+//	record.Findings -> assertions in CEL                          assert.go, cel.go
 //	a run      -> what others are compared with                   runfigures.go
 //	a run in progress -> measure on, or enough                    enough.go
 //

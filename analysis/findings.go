@@ -65,9 +65,9 @@ func (o *Observations) Unread(m Measure) bool {
 	return valid
 }
 
-// difference estimates what a cell adds to its baseline, in absolute terms and as a share of
-// the baseline.
-func (o *Observations) difference(cell, base int, m Measure, level float64) (e, relative stat.Estimate) {
+// Apart estimates by how much one cell exceeds another, in absolute terms and as a share of the
+// other, from the quantiles of all requests or from what each unit measured.
+func (o *Observations) Apart(cell, base int, m Measure, level float64) (e, relative stat.Estimate) {
 	options := stat.Options{Level: level, Say: m.Say, Resolution: o.Resolution(m, cell, base)}
 	if m.Quantile > 0 {
 		return stat.PooledDifference(o.quantileBlocks(cell, base), m.Quantile, options)
@@ -76,25 +76,9 @@ func (o *Observations) difference(cell, base int, m Measure, level float64) (e, 
 	return stat.Difference(pairs, options), stat.RelativeDifference(pairs, options)
 }
 
-// Apart estimates by how much one cell exceeds another, from the quantiles of all requests or
-// from what each unit measured.
-func (o *Observations) Apart(cell, other int, m Measure, level float64) stat.Estimate {
-	e, _ := o.difference(cell, other, m, level)
-	return e
-}
-
-// Ratio estimates by how much one cell exceeds another, as a share of the other, from the
-// quantiles of all requests or from what each unit measured.
-func (o *Observations) Ratio(cell, base int, m Measure, level float64) stat.Estimate {
-	_, relative := o.difference(cell, base, m, level)
-	return relative
-}
-
 // overhead returns the finding of what a cell adds to its baseline, judged individually.
 func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
-	f, d := o.added(cell, base, m)
-	out := []record.Finding{f}
-	Family{d}.Judge(out)
+	out := o.Added(cell, base, []Measure{m})
 	o.DoubtLag(&out[0], m, out[0].Estimate, cell, base)
 	return out[0]
 }
@@ -106,7 +90,7 @@ func (o *Observations) added(cell, base int, m Measure) (record.Finding, Differe
 		Name: m.Name + finding.Overhead, Probe: m.Probe, Unit: m.Unit,
 		Cell: o.Short(cell), Against: o.Short(base),
 	}
-	e, relative := o.difference(cell, base, m, stat.DefaultLevel)
+	e, relative := o.Apart(cell, base, m, stat.DefaultLevel)
 	d := Difference{Estimate: e, Say: m.Say, OnePods: o.SamePods(), cell: cell, base: base, measure: m}
 	f.Blocks = e.Blocks
 	for _, c := range []int{cell, base} {
@@ -168,7 +152,7 @@ func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 	}
 	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
 	if !m.Signed {
-		f.Low = notNegative(e.Low)
+		f.Low = max(0, e.Low) // with few, scattered blocks intervals extend below zero
 	}
 	if m.Net && f.Low <= 0 {
 		f.Verdict = record.VerdictInconclusive
@@ -277,11 +261,6 @@ func (o *Observations) lacks(cell int, m Measure) bool {
 	return reason == record.ReasonTooFew
 }
 
-// notNegative returns the lower end of the interval of a quantity that cannot be negative,
-// such as plain latency, CPU time or size: with few, scattered blocks, intervals extend below
-// zero.
-func notNegative(low float64) float64 { return math.Max(0, low) }
-
 // Invalid returns a finding without a figure, for lack of valid trials.
 func Invalid(f record.Finding, blocks int) record.Finding {
 	f.Verdict = record.VerdictInvalid
@@ -298,4 +277,130 @@ func (o *Observations) Fitted(name string, cell record.Cell, e stat.Estimate, sc
 	f.Verdict, f.Estimate, f.Low, f.High = record.VerdictMeasured, e.Value*scale, e.Low*scale, e.High*scale
 	f.Warnings = slices.Concat(e.Warnings, warnings)
 	return f
+}
+
+// A Difference is an estimate with the references to judge it by.
+type Difference struct {
+	stat.Estimate
+	Floor stat.Floor
+	Say   func(float64) string
+
+	// OnePods means that the same pods served all blocks: no interval includes their
+	// particular properties, and only the floor tells how pods differ.
+	OnePods bool
+
+	cell, base int
+	measure    Measure
+}
+
+// p returns the p-value of the difference: see [stat.Estimate.P].
+func (d Difference) p() float64 {
+	if d.OnePods {
+		return math.Max(d.P(), d.Floor.P(d.Value))
+	}
+	return d.P()
+}
+
+// Put writes a defined difference into a finding: its estimate and interval in any case, and
+// one of three answers: see [stat.Estimate.Call]. If the same pods served all blocks, nothing
+// is real without a known floor.
+func (d Difference) Put(f record.Finding, margin float64) record.Finding {
+	switch {
+	case d.OnePods && d.Floor.Blocks == 0:
+		d.Floor.Value = math.NaN()
+	case d.OnePods:
+		d.Floor = d.Floor.AtLevel(d.Level)
+	}
+	f.Blocks, f.Estimate, f.Low, f.High, f.Warnings, f.Margin = d.Blocks, d.Value, d.Low, d.High, d.Warnings, margin
+	call, why := d.CallIn(d.Floor, margin, d.Say)
+	f.Verdict = string(call)
+	if call != stat.Real {
+		f.Because(why.Code, why)
+	}
+	return f
+}
+
+// A Family is a set of differences that are reported together and share one error rate.
+type Family []Difference
+
+// Judge revokes verdicts that are real only individually, for findings in the family's order,
+// and sets the effect that each would have detected: see [stat.Family]. It does not change
+// findings that are not differences.
+func (all Family) Judge(findings []record.Finding) {
+	var p stat.Family
+	for i, d := range all {
+		switch findings[i].Verdict {
+		case record.VerdictReal:
+			p = append(p, d.p())
+		case record.VerdictNoEffect, record.VerdictInconclusive:
+			p = append(p, 1)
+		}
+	}
+	limit, _ := p.Limit(stat.DefaultRate)
+	for i, d := range all {
+		f := &findings[i]
+		switch f.Verdict {
+		case record.VerdictReal, record.VerdictNoEffect, record.VerdictInconclusive:
+		default:
+			continue // not a difference, or an unknown one
+		}
+		if f.Verdict == record.VerdictReal && d.p() > limit {
+			f.Verdict = record.VerdictInconclusive
+			f.Because(record.ReasonMany, noteMany.Of(len(p)))
+			if math.Max(math.Abs(d.Low), math.Abs(d.High)) <= f.Margin {
+				f.Verdict = record.VerdictNoEffect // whatever the sign, it does not matter
+			}
+		}
+		d.Level = p.Level(stat.DefaultRate, f.Verdict == record.VerdictReal)
+		if mde := stat.MinimumDetectable(d.Estimate, d.Floor, stat.DefaultPower); stat.Finite(mde) {
+			f.MDE = mde
+		}
+	}
+}
+
+// maxLagRatio limits the generator's own lateness relative to a latency effect. Latency is
+// measured from the intended time and so includes that lateness, which may be the effect
+// itself if it is comparatively large.
+const maxLagRatio = 0.25
+
+// lateness returns how late the generator was in a cell at a measure's part of the
+// distribution, in microseconds, as the median over the cell's trials: at the median for
+// p50, at p90 for p90, and so on, and on average for a mean.
+func (o *Observations) lateness(cell int, m Measure) float64 {
+	var lags []float64
+	for _, t := range o.Valid(cell) {
+		if t.Load == nil || t.Load.Rate.IsMax() {
+			continue // as fast as possible: no schedule
+		}
+		lags = append(lags, lagAt(t.Load.Lag, m))
+	}
+	if len(lags) == 0 {
+		return 0
+	}
+	return stat.Median(lags)
+}
+
+func lagAt(lag record.Latency, m Measure) float64 {
+	if m.Timed {
+		return lag.Mean
+	}
+	return lag.At(record.Quantile(m.Quantile))
+}
+
+// DoubtLag revokes a verdict on a latency difference that the generator itself may have
+// caused in one of the cells; the effect is in microseconds. It does not change other
+// measures.
+func (o *Observations) DoubtLag(f *record.Finding, m Measure, effect float64, cells ...int) {
+	if m.Quantile == 0 && !m.Timed || f.Verdict != record.VerdictReal {
+		return
+	}
+	lag := 0.0
+	for _, cell := range cells {
+		lag = math.Max(lag, o.lateness(cell, m))
+	}
+	if lag <= maxLagRatio*math.Abs(effect) {
+		return
+	}
+	f.Verdict = record.VerdictInconclusive
+	f.Because(record.ReasonLateLoad, noteLateLoad.Of(lag))
 }

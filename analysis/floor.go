@@ -46,7 +46,6 @@ func (o *Observations) Floor(base int, m Measure) (f stat.Floor, level float64) 
 	return f.AtLeast(o.Resolution(m, base)), level
 }
 
-// orZero returns 0 for an unknown value.
 func orZero(v float64) float64 {
 	if !stat.Finite(v) {
 		return 0

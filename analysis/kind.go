@@ -87,10 +87,13 @@ type Source struct {
 	Add func(o *Observations, f *record.Findings)
 }
 
-// FromSearches returns the source of how far factors can go, which all kinds share.
-func FromSearches() Source {
-	return Source{finding.FromSearch, func(o *Observations, f *record.Findings) { f.Findings = append(f.Findings, o.searches()...) }}
+// Adding returns the source of some findings.
+func Adding(of finding.Source, findings func(o *Observations) []record.Finding) Source {
+	return Source{of, func(o *Observations, f *record.Findings) { f.Findings = append(f.Findings, findings(o)...) }}
 }
+
+// FromSearches returns the source of how far factors can go, which all kinds share.
+func FromSearches() Source { return Adding(finding.FromSearch, (*Observations).searches) }
 
 // Kinds lists the kinds of study that can be analysed.
 type Kinds []Kind
@@ -109,8 +112,7 @@ func (k Kind) sorted(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings [
 	if k.Assertions != nil {
 		return k.Assertions(s, exprs)
 	}
-	_, err = CompileAssertions(exprs)
-	return nil, exprs, err
+	return nil, exprs, CheckAssertions(exprs)
 }
 
 // CheckStudy checks a study's assertions, and the conditions of its timeline, before

@@ -181,7 +181,7 @@ func (l ladder) cliff(low, high int) bool {
 func (l ladder) again(now ladder, done func(level int) Answer) (level int, ok bool) {
 	low, high := l.pivot()
 	if low >= 0 && high < len(l.levels) && l.levels[high] > l.levels[low]*(1+l.tolerance) && l.tolerance > 0 {
-		if i := l.middle(low, high); i > low && done(i) == Untried {
+		if i := l.middle(low, high, func(int) bool { return true }); i >= 0 && done(i) == Untried {
 			return i, true
 		}
 	}
@@ -209,13 +209,13 @@ func (l ladder) again(now ladder, done func(level int) Answer) (level int, ok bo
 	return 0, false
 }
 
-// middle returns the level nearest to the geometric mean of two levels, or low if
-// there is none between them.
-func (l ladder) middle(low, high int) int {
-	best, distance := low, math.Inf(1)
+// middle returns the level between two others that is nearest to their geometric mean, of those that
+// are open; -1 if there is none.
+func (l ladder) middle(low, high int, open func(level int) bool) int {
+	best, distance := -1, math.Inf(1)
 	middle := (math.Log(l.levels[low]) + math.Log(l.levels[high])) / 2
 	for i := low + 1; i < high; i++ {
-		if d := math.Abs(math.Log(l.levels[i]) - middle); d < distance {
+		if d := math.Abs(math.Log(l.levels[i]) - middle); open(i) && !(d >= distance) {
 			best, distance = i, d
 		}
 	}
@@ -238,34 +238,19 @@ func (l ladder) climb(all []Verdict, given func(level int) bool) (level int, ok 
 		}
 	}
 	open := func(i int) bool { return i > low && i < high && all[i].Answer == Untried }
+	step, from := 1, 0
 	switch {
 	case low < 0 && high < len(all): // down to a level that may hold
-		for i := high - 1; i >= 0; i-- {
-			if given(i) && open(i) {
-				return i, true
-			}
-		}
-		return 0, false
+		step, from = -1, high-1
 	case low < 0 || high == len(all):
-		return firstOf(all, func(i int) bool { return given(i) && open(i) })
 	case l.levels[high] <= l.levels[low]*(1+l.tolerance):
 		return 0, false
+	default:
+		level = l.middle(low, high, open)
+		return level, level >= 0
 	}
-	best, distance := 0, math.Inf(1)
-	for i := low + 1; i < high; i++ {
-		if !open(i) {
-			continue
-		}
-		if d := math.Abs(math.Log(l.levels[i]) - (math.Log(l.levels[low])+math.Log(l.levels[high]))/2); !(d >= distance) {
-			best, distance, ok = i, d, true
-		}
-	}
-	return best, ok
-}
-
-func firstOf(all []Verdict, is func(int) bool) (int, bool) {
-	for i := range all {
-		if is(i) {
+	for i := from; i >= 0 && i < len(all); i += step {
+		if given(i) && open(i) {
 			return i, true
 		}
 	}

@@ -83,56 +83,31 @@ func (o *Observations) usualMachine(trials []*record.Trial, part string) (usual 
 	return usual
 }
 
-// UnlikeNodes names the nodes of trials if these are different machines, with the
-// consequences; apart is what a kind adds.
-func (o *Observations) UnlikeNodes(apart string) []note.Note {
-	type side struct{ cell, part string }
-	machines, kinds := map[string]string{}, map[string]bool{} // machines by node, kinds over all nodes
-	first, mixed := map[side]string{}, map[string]bool{}
-	left := 0
+// UnlikeNodes names the nodes of trials if these are different machines.
+func (o *Observations) UnlikeNodes() []note.Note {
+	machines, kinds, left := map[string]string{}, map[string]bool{}, 0 // machines by node, kinds over all nodes
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
 		unlike := slices.ContainsFunc(t.Validity.Checks, func(c record.Check) bool { return c.Name == checkMachines })
-		if !t.Validity.Valid && !unlike {
-			continue
-		}
 		if unlike {
 			left++
 		}
-		cell := t.Cell.Key()
-		for name, at := range t.Nodes {
-			if at.Machine == "" {
-				continue // of a single hand, unknown
+		for _, at := range t.Nodes {
+			if at.Machine != "" && (t.Validity.Valid || unlike) {
+				machines[at.Name], kinds[at.Machine] = at.Machine, true
 			}
-			machines[at.Name], kinds[at.Machine] = at.Machine, true
-			if unlike {
-				continue
-			}
-			part := record.PartOfHand(name)
-			was, known := first[side{cell, part}]
-			mixed[cell] = mixed[cell] || known && was != at.Machine
-			first[side{cell, part}] = at.Machine
 		}
 	}
 	if len(kinds) < 2 {
 		return nil
 	}
-	pooled := 0
-	for _, is := range mixed {
-		if is {
-			pooled++
-		}
-	}
 	var names []string
-	for node, machine := range machines {
-		names = append(names, node+" is "+machine)
+	for _, node := range slices.Sorted(maps.Keys(machines)) {
+		names = append(names, node+" is "+machines[node])
 	}
-	slices.Sort(names)
-	known := func(n int) any {
-		if n == 0 {
-			return nil
-		}
-		return n
+	var leftOut any
+	if left > 0 {
+		leftOut = left
 	}
-	return []note.Note{noteNodes.Of(strings.Join(names, "; "), apart, known(left), known(pooled), len(mixed))}
+	return []note.Note{noteNodes.Of(strings.Join(names, "; "), leftOut)}
 }

@@ -180,7 +180,6 @@ func (o *Observations) failed(t *record.Trial) int64 {
 	return sum
 }
 
-// histogram returns the trial's latency.
 func (o *Observations) histogram(t *record.Trial) record.TrialHist {
 	if o.kind.Histogram != nil {
 		if h, ok := o.kind.Histogram(o, t); ok {
@@ -251,3 +250,25 @@ func (o *Observations) Baseline(cell int) (int, bool) {
 
 // Short returns the part of a cell that varies in the study.
 func (o *Observations) Short(cell int) record.Cell { return o.Plan.Short(o.Plan.Cells[cell]) }
+
+// Within returns the observations of only some blocks.
+func (o *Observations) Within(is func(block int) bool) *Observations {
+	out := *o
+	out.Blocks = slices.DeleteFunc(slices.Clone(o.Blocks), func(block int) bool { return !is(block) })
+	out.Units, out.onePods = out.units()
+	out.pseudo, out.merged = map[pooled][]float64{}, map[turns][]stat.Counts{}
+	return &out
+}
+
+// Added returns what a cell adds to another by several measures, judged together: they
+// share one error rate.
+func (o *Observations) Added(cell, base int, measures []Measure) []record.Finding {
+	var out []record.Finding
+	var family Family
+	for _, m := range measures {
+		f, d := o.added(cell, base, m)
+		out, family = append(out, f), append(family, d)
+	}
+	family.Judge(out)
+	return out
+}

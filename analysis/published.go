@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
@@ -63,7 +65,6 @@ func (c *Beside) Find(name string, cell int) *record.Finding {
 	return c.index[name+"\x00"+c.O.Short(cell).Key()]
 }
 
-// says compares one figure with one finding.
 func (c *Beside) says(p study.Published, f *record.Finding, cell int) []note.Note {
 	figure, low, high := words.Quantity(p.Figure, p.Unit), words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit)
 	if reach := f.Reach(low, high); reach != "" {
@@ -126,7 +127,7 @@ func (c *Beside) arrivalNotes(p study.Published, f *record.Finding, cell int) []
 			continue
 		}
 		g := c.Find(p.Finding, i)
-		if g == nil || g.Verdict != record.VerdictReal && g.Verdict != record.VerdictMeasured || g.Estimate <= 0 || f.Estimate <= 0 {
+		if !grown(g) || f.Estimate <= 0 {
 			continue
 		}
 		measured := words.Quantity(g.Estimate, g.Unit)
@@ -171,36 +172,18 @@ func (c *Beside) trends(all []record.Published) []record.Published {
 		}
 		groups[key] = append(groups[key], i)
 	}
-	for _, key := range order {
-		low, high := ends(all, groups[key], factor)
-		if low < 0 {
-			continue
-		}
-		all[high].Says = append(all[high].Says, c.trend(all[low], all[high], factor)...)
-	}
-	return all
-}
-
-// ends returns the entries at the lowest and the highest level, or -1 if there is only one
-// level. Of several entries at a level the first counts.
-func ends(all []record.Published, group []int, factor string) (low, high int) {
-	low, high = -1, -1
 	level := func(i int) float64 {
 		v, _ := strconv.ParseFloat(all[i].Cell[factor], 64)
 		return v
 	}
-	for _, i := range group {
-		if low < 0 || level(i) < level(low) {
-			low = i
-		}
-		if high < 0 || level(i) > level(high) {
-			high = i
+	byLevel := func(a, b int) int { return cmp.Compare(level(a), level(b)) }
+	for _, key := range order { // of several entries at a level the first counts
+		low, high := slices.MinFunc(groups[key], byLevel), slices.MaxFunc(groups[key], byLevel)
+		if level(low) < level(high) {
+			all[high].Says = append(all[high].Says, c.trend(all[low], all[high], factor)...)
 		}
 	}
-	if low < 0 || level(low) == level(high) {
-		return -1, -1
-	}
-	return low, high
+	return all
 }
 
 // trend compares the growth of a published figure with ours, for every measured arrival
@@ -228,17 +211,16 @@ func (c *Beside) trend(low, high record.Published, factor string) []note.Note {
 		}
 		a := c.index[low.Finding+"\x00"+low.Cell.With(over).Key()]
 		b := c.index[high.Finding+"\x00"+high.Cell.With(over).Key()]
-		if a == nil || b == nil || !grown(a) || !grown(b) {
+		if !grown(a) || !grown(b) {
 			continue
 		}
 		growth := b.Estimate / a.Estimate
 		within := Overlap(a, b)
-		switch {
-		case within:
-			parts = append(parts, "stays within its interval"+under)
-		default:
-			parts = append(parts, words.Fold(growth)+under)
+		change := words.Fold(growth)
+		if within {
+			change = "stays within its interval"
 		}
+		parts = append(parts, change+under)
 		if arrival == study.ArrivalBurst {
 			burst = growth
 		} else if arrival != "" {
@@ -258,7 +240,7 @@ func (c *Beside) trend(low, high record.Published, factor string) []note.Note {
 // Overlap reports whether the intervals of two findings meet.
 func Overlap(a, b *record.Finding) bool { return a.Low <= b.High && b.Low <= a.High }
 
-// grown reports whether a finding has a positive figure to take ratios of.
+// grown reports whether there is a finding with a positive figure to take ratios of.
 func grown(f *record.Finding) bool {
-	return (f.Verdict == record.VerdictReal || f.Verdict == record.VerdictMeasured) && f.Estimate > 0
+	return f != nil && (f.Verdict == record.VerdictReal || f.Verdict == record.VerdictMeasured) && f.Estimate > 0
 }

@@ -24,11 +24,14 @@ func (o *Observations) searches() []record.Finding {
 	return out
 }
 
-// tally counts the blocks' answers about a level.
+// tally counts the blocks' answers about a level, with the reason of the first one of each, if any.
 type tally struct {
-	held, broke, crowded, unknown    int
-	brokeWhy, crowdedWhy, unknownWhy []note.Note // of the first one; may be empty
+	count [Unknown + 1]int
+	why   [Unknown + 1][]note.Note
 }
+
+func (t tally) held() int  { return t.count[Held] }
+func (t tally) broke() int { return t.count[Broke] }
 
 // bracket is the combined result of blocks about a climb.
 type bracket struct {
@@ -49,36 +52,25 @@ func (o *Observations) bracket(c study.Climb) bracket {
 	for _, block := range o.Blocks {
 		for i, v := range o.verdicts(c, block) {
 			t := &out.levels[i]
-			switch {
-			case v.Inferred:
+			if v.Inferred {
 				inferred[i] = []note.Note{v.Why}
-			case v.Answer == Held:
-				t.held++
-			case v.Answer == Broke:
-				if t.broke++; t.broke == 1 {
-					t.brokeWhy = []note.Note{v.Why}
-				}
-			case v.Answer == Crowded:
-				if t.crowded++; t.crowded == 1 {
-					t.crowdedWhy = []note.Note{v.Why}
-				}
-			case v.Answer == Unknown:
-				if t.unknown++; t.unknown == 1 {
-					t.unknownWhy = []note.Note{v.Why}
-				}
+				continue
+			}
+			if t.count[v.Answer]++; t.count[v.Answer] == 1 {
+				t.why[v.Answer] = []note.Note{v.Why}
 			}
 		}
 	}
 	for i, why := range inferred {
-		if t := &out.levels[i]; why != nil && t.held+t.broke == 0 {
-			t.broke, t.brokeWhy = 1, why
+		if t := &out.levels[i]; why != nil && t.held()+t.broke() == 0 {
+			t.count[Broke], t.why[Broke] = 1, why
 		}
 	}
-	for i := len(out.levels) - 1; i >= 0 && out.levels[i].held == 0; i-- {
+	for i := len(out.levels) - 1; i >= 0 && out.levels[i].held() == 0; i-- {
 		switch t := out.levels[i]; {
-		case t.crowded > 0:
+		case t.count[Crowded] > 0:
 			out.high, out.end = -1, i
-		case t.broke > 0:
+		case t.broke() > 0:
 			out.high, out.end = i, i
 		}
 	}
@@ -118,14 +110,14 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	switch {
 	case crowded:
 		f.Verdict = record.VerdictInconclusive
-		warn(b.levels[b.end].crowdedWhy...)
+		warn(b.levels[b.end].why[Crowded]...)
 		warn(noteElsewhere.Of(o.Plan.Label(o.Plan.Cells[c.Cells[b.end]])))
 	case high < len(l.levels):
 		f.High = l.levels[high]
-		warn(b.levels[min(high, max(beyond, middle+1))].brokeWhy...)
+		warn(b.levels[min(high, max(beyond, middle+1))].why[Broke]...)
 	case beyond < len(l.levels):
 		f.Reason = record.ReasonNotSure
-		warn(b.levels[beyond].brokeWhy...)
+		warn(b.levels[beyond].why[Broke]...)
 		warn(noteUnsure.Of(bound))
 	default:
 		warn(noteUnbroken.Of(bound))
@@ -165,14 +157,14 @@ func (o *Observations) disagreements(c study.Climb, b bracket) (out []note.Note)
 	bound := words.Quantity(c.Search.Bound.Value, c.Search.Bound.Unit)
 	for i, t := range b.levels {
 		at := o.Plan.Label(o.Plan.Cells[c.Cells[i]])
-		if t.held > 0 && t.broke > 0 {
-			out = append(out, noteBlocksBreak.Of(at, bound, t.held, t.held+t.broke, note.Words(t.brokeWhy)))
+		if t.held() > 0 && t.broke() > 0 {
+			out = append(out, noteBlocksBreak.Of(at, bound, t.held(), t.held()+t.broke(), note.Words(t.why[Broke])))
 		}
-		if t.held > 0 && t.crowded > 0 {
-			out = append(out, noteBlocksCrowd.Of(at, bound, t.held, t.held+t.crowded, note.Words(t.crowdedWhy)))
+		if crowded := t.count[Crowded]; t.held() > 0 && crowded > 0 {
+			out = append(out, noteBlocksCrowd.Of(at, bound, t.held(), t.held()+crowded, note.Words(t.why[Crowded])))
 		}
-		if t.unknown > 0 && t.held+t.broke+t.crowded == 0 {
-			out = append(out, t.unknownWhy...)
+		if t.held()+t.broke()+t.count[Crowded] == 0 {
+			out = append(out, t.why[Unknown]...)
 		}
 	}
 	return out

@@ -14,7 +14,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
-	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -312,47 +311,6 @@ func TestSimulationStudyPower(t *testing.T) {
 					t.Errorf("%s is called real in %.1f%%, want at least %.0f%%", name, share*100, c.required*100)
 				}
 			}
-		})
-	}
-}
-
-// TestSimulationStudyLength reports how many blocks it takes to satisfy the stop
-// rule with an interval of 5% either way, for an overhead as large as its
-// baseline.
-func TestSimulationStudyLength(t *testing.T) {
-	longOnly(t)
-	runs, _ := simulatedRuns(15)
-	runs = max(1, runs/15)
-	const most = 40
-	for i, w := range worlds {
-		if w.told[""] != "" {
-			continue
-		}
-		t.Run(w.Name, func(t *testing.T) {
-			t.Parallel()
-			r := rand.New(rand.NewPCG(43, uint64(i)))
-			plan := quickPlan(t, "stop.half_width=5%")
-			twice := func(cell record.Cell) float64 {
-				if study.HasServerProxy(cell) && w.Utilisation == 0 {
-					return 2
-				}
-				return 1 // a queue with twice the service time never ends
-			}
-			var blocks []float64
-			for range runs {
-				plan.Seed = r.Uint64()
-				run, _ := w.Run(plan, most, w.requests, 1, r, twice)
-				all, n := run.Trials, plan.Study.Blocks.Min
-				for ; n < most; n += 1 + n/8 {
-					run.Trials = all[:n*plan.BlockSize()]
-					if stop, _ := kinds.Enough(plan, run); stop {
-						break
-					}
-				}
-				blocks = append(blocks, float64(min(n, most)))
-			}
-			m := stat.Median(blocks)
-			t.Logf("%-22s %g blocks, %.0f s at 12 s a block (%d are the most)", w.Name, m, 12*m, most)
 		})
 	}
 }

@@ -161,7 +161,6 @@ func (m Machine) Truth(shared []float64, middle, spread, q float64) float64 {
 	return middle * low
 }
 
-// fill generates the measurements of a trial.
 func (l *Lab) fill(trial *record.Trial, requests int, level float64) record.TrialHist {
 	hist := hdrhistogram.New(finest, longest, 3)
 	for _, ns := range l.Latency(requests, level*l.noise()) {

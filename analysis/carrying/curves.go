@@ -22,7 +22,6 @@ func (w *Way) Measure(u Use, units int, points func(record.Place) []stat.FitPoin
 	w.by[u.Of] = sizing.Way{Plain: shares}
 }
 
-// proxyAt returns a share's proxy at a place.
 func proxyAt(s *sizing.Share, place record.Place) *sizing.Proxy {
 	switch place {
 	case record.PlaceSidecar:

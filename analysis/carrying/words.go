@@ -1,6 +1,7 @@
 package carrying
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -94,7 +95,6 @@ func meshWords(m sizing.Mesh, waypoints bool) string {
 	return s
 }
 
-// notes returns the limitations of the figures.
 func (z *Ways) notes(m sizing.Mesh) (out []note.Note) {
 	for _, w := range z.All {
 		if w.poor {
@@ -121,7 +121,6 @@ func (z *Ways) notes(m sizing.Mesh) (out []note.Note) {
 				out = append(out, notePlainText.Of(w.Name))
 			}
 		}
-		out = append(out, noteZtunnelLogs.Of())
 	}
 	if z.has(record.PlaceNode) {
 		out = append(out, noteOthersPods.Of())
@@ -154,7 +153,6 @@ func (z *Ways) has(place record.Place) bool {
 	return slices.ContainsFunc(z.All, func(w *Way) bool { _, ok := w.at(place); return ok })
 }
 
-// placeWords names a proxy by its place.
 var placeWords = map[record.Place]string{record.PlaceSidecar: "sidecar", record.PlaceNode: "node's proxy", record.PlaceWaypoint: "waypoint"}
 
 // placeNotes says where the described mesh demands more of a way's proxies than was
@@ -206,4 +204,38 @@ func (w *Way) countIn(m sizing.Mesh, place record.Place) (of, share float64) {
 		return m.Waypoints, 1
 	}
 	return m.Waypoints, m.L7
+}
+
+// pairs returns the pairs of ways to compare. Pairs with a way that cannot carry all
+// requests of the described mesh come last: it answers only part of the question.
+func (z *Ways) pairs(m sizing.Mesh) (out [][2]*Way) {
+	for i, a := range z.All {
+		for _, b := range z.All[i+1:] {
+			if a.plain != b && b.plain != a {
+				out = append(out, [2]*Way{a, b})
+			}
+		}
+	}
+	last := func(pair [2]*Way) int {
+		if z.onlyL4(pair[0], m) || z.onlyL4(pair[1], m) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(out, func(p, q [2]*Way) int { return cmp.Compare(last(p), last(q)) })
+	return out
+}
+
+// onlyL4 reports whether requests of the described mesh need L7, which the way does not
+// provide, while another way is the same with waypoints, which do.
+func (z *Ways) onlyL4(w *Way, m sizing.Mesh) bool {
+	return m.L7 > 0 && slices.ContainsFunc(z.All, func(o *Way) bool { return o.plain == w })
+}
+
+// called returns a way's name in comparing sentences.
+func (z *Ways) called(w *Way, m sizing.Mesh) string {
+	if z.onlyL4(w, m) {
+		return w.Name + " without waypoints (L4 alone)"
+	}
+	return w.Name
 }

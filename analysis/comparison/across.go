@@ -54,6 +54,14 @@ type traitTable struct {
 	open map[trait]bool
 }
 
+// of returns a run's value of a trait, or [absent].
+func (t traitTable) of(run int, k trait) string {
+	if v, ok := t.values[run][k]; ok {
+		return v
+	}
+	return absent
+}
+
 // theStudy is the trait for the study's name.
 const theStudy = "the study"
 
@@ -124,18 +132,14 @@ const prices = "money."
 
 // pricesOf returns a study's prices, in the order of its file; none without the money
 // section.
-func pricesOf(s *study.Study) (out []part) {
+func pricesOf(s *study.Study) []part {
 	m := s.Money
 	if m == nil {
 		return nil
 	}
-	for _, p := range []struct {
-		name  string
-		value float64
-	}{{"rps", m.RPS}, {"hops", m.Hops}, {"proxies_per_hop", m.ProxiesPerHop}, {"proxies", m.Proxies}, {"utilisation", m.Utilisation}, {"core_month", m.CoreMonth}, {"gb_month", m.GBMonth}} {
-		out = append(out, part{prices + p.name, words.Grouped(p.value)})
-	}
-	return append(out, part{prices + "currency", m.Currency})
+	return []part{{prices + "rps", words.Grouped(m.RPS)}, {prices + "hops", words.Grouped(m.Hops)}, {prices + "proxies_per_hop", words.Grouped(m.ProxiesPerHop)},
+		{prices + "proxies", words.Grouped(m.Proxies)}, {prices + "utilisation", words.Grouped(m.Utilisation)},
+		{prices + "core_month", words.Grouped(m.CoreMonth)}, {prices + "gb_month", words.Grouped(m.GBMonth)}, {prices + "currency", m.Currency}}
 }
 
 // aside lists the sections of a study file that do not change what is measured, or that are
@@ -170,7 +174,6 @@ type difference struct {
 	words string
 }
 
-// differences lists the traits in which runs differ.
 func (t traitTable) differences(runs []*analysis.RunFigures, wanted func(trait) bool) []difference {
 	var out []difference
 	for _, k := range t.order {
@@ -180,13 +183,10 @@ func (t traitTable) differences(runs []*analysis.RunFigures, wanted func(trait) 
 		var values []string
 		who := map[string][]string{}
 		for i, r := range runs {
-			v, ok := t.values[i][k]
-			if !ok && (t.open[k] || strings.HasPrefix(k.name, prices)) {
+			if _, ok := t.values[i][k]; !ok && (t.open[k] || strings.HasPrefix(k.name, prices)) {
 				continue
 			}
-			if !ok {
-				v = absent
-			}
+			v := t.of(i, k)
 			if who[v] == nil {
 				values = append(values, v)
 			}

@@ -1,3 +1,13 @@
+// Package comparison compares runs: those of two sides, to tell which is better, and those of
+// several weeks, to tell when something changed. It is pure: it takes the figures of runs
+// ([analysis.RunFigures]) and returns documents.
+//
+//	runs of two sides -> better, worse, same or inconclusive      compare.go, change.go
+//	runs over time    -> where the level of a finding changes     trend.go
+//	runs              -> what they differ in, joined or refused   across.go
+//
+// The run is the unit, as its blocks share its particular circumstances. Package stat defines
+// intervals and changes of level.
 package comparison
 
 import (
@@ -135,8 +145,8 @@ type CompareOptions struct {
 // side the comparison is inconclusive.
 func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comparison, error) {
 	margin := options.MarginRatio
-	if !(margin >= 0) || math.IsInf(margin, 0) {
-		return Comparison{}, errs.WithHint(errs.Usage("margin %v is not a share", margin), "as in --margin 5%%")
+	if err := checkMargin(margin); err != nil {
+		return Comparison{}, err
 	}
 	if len(before) == 0 || len(after) == 0 {
 		return Comparison{}, errs.Usage("a comparison needs a run on each side")
@@ -154,9 +164,9 @@ func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comp
 	}
 	c.Warnings = slices.Concat(c.Joined, rulesOf("A", before), rulesOf("B", after), between(before, after))
 	validA, validB := withTrials(before), withTrials(after)
-	for i, side := range [][]*analysis.RunFigures{before, after} {
-		if valid := [][]*analysis.RunFigures{validA, validB}[i]; len(valid) > 0 && len(valid) < len(side) {
-			c.Warnings = append(c.Warnings, noteLeftOut.Of(named(idsOf(without(side, valid)))))
+	for _, side := range [][2][]*analysis.RunFigures{{before, validA}, {after, validB}} {
+		if all, valid := side[0], side[1]; len(valid) > 0 && len(valid) < len(all) {
+			c.Warnings = append(c.Warnings, noteLeftOut.Of(named(idsOf(without(all, valid)))))
 		}
 	}
 	c.Lacking = lacking(len(validA) == 0, len(validB) == 0)
@@ -182,6 +192,13 @@ func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comp
 		}
 	}
 	return c, nil
+}
+
+func checkMargin(margin float64) error {
+	if !(margin >= 0) || math.IsInf(margin, 0) {
+		return errs.WithHint(errs.Usage("margin %v is not a share", margin), "as in --margin 5%%")
+	}
+	return nil
 }
 
 // checkTwice rejects a run that is given twice, unless it is compared with itself.
@@ -230,10 +247,9 @@ func (c *Comparison) basis(a, b int) {
 
 // leftOut warns of findings that only one side has.
 func (c *Comparison) leftOut(of, other string, n int) {
-	if n == 0 {
-		return
+	if n > 0 {
+		c.Warnings = append(c.Warnings, noteUnmatched.Of(words.Plural(n, "finding"), c.noun()+" "+of, c.noun()+" "+other))
 	}
-	c.Warnings = append(c.Warnings, noteUnmatched.Of(words.Plural(n, "finding"), c.noun()+" "+of, c.noun()+" "+other))
 }
 
 // noun returns the word for a side: a run if each side is one.

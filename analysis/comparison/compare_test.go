@@ -1,8 +1,8 @@
 package comparison_test
 
 import (
-	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -73,15 +73,7 @@ func TestCompare(t *testing.T) {
 		got, err := analysistest.Compare(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, c.blocks, 21, c.a), analysistest.Simulate(t, analysistest.QuickStudy, c.blocks, 22, c.b), 0.1)
 		must.OK(t, err)
 		if got.Verdict != c.want {
-			for _, x := range got.Changes {
-				if x.Decides || x.Verdict == record.VerdictWorse {
-					t.Logf("%s %v: %.3f [%.3f, %.3f] %s: %s", x.Name, x.Cell, x.ChangeRatio, x.LowRatio, x.HighRatio, x.Verdict, x.Why)
-				}
-			}
-			t.Errorf("%s: %s", c.name, got.Verdict)
-		}
-		if _, err := json.Marshal(got); err != nil {
-			t.Error(err)
+			t.Errorf("%s: %s: %+v", c.name, got.Verdict, got.Changes)
 		}
 	}
 }
@@ -93,9 +85,8 @@ func TestCompareNothing(t *testing.T) {
 	broken := analysistest.Quiet()
 	broken.Spoil = func(t *record.Trial) { t.Validity.Valid = false }
 	spoilt := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, broken)
-	few := analysistest.Quiet()
-	few.Spoil = func(t *record.Trial) { t.Validity.Valid = t.Block == 0 }
-	thin := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, few)
+	broken.Spoil = func(t *record.Trial) { t.Validity.Valid = t.Block == 0 }
+	thin := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, broken)
 	noisy := analysistest.Quiet()
 	noisy.Noise = 0.3
 	plain := strings.NewReplacer("baseline: {sidecars: none}\n", "", "latency_p50_overhead", "latency_p50").Replace(analysistest.QuickStudy)
@@ -264,9 +255,8 @@ func TestCompareWhatIsPrinted(t *testing.T) {
 // Activity of others on the machine is reported, but not compared.
 func TestContextIsNotCompared(t *testing.T) {
 	a := analysistest.Simulate(t, analysistest.QuickStudy, 6, 33, analysistest.Quiet())
-	figures := analysistest.Figures(t, kinds, a)[0]
 	told := 0
-	for _, f := range figures.Figures {
+	for _, f := range analysistest.Figures(t, kinds, a)[0].Figures {
 		if strings.HasPrefix(f.Finding.Name, "cpu_unattributed") || strings.HasPrefix(f.Finding.Name, "latency_waiting") {
 			if told++; f.Compared {
 				t.Errorf("%s of %v is compared", f.Finding.Name, f.Finding.Cell)
@@ -278,62 +268,252 @@ func TestContextIsNotCompared(t *testing.T) {
 	}
 }
 
-// failing returns a run with many failed requests in trials selected by fails; nil means
-// none.
-func failing(t *testing.T, seed uint64, fails func(*record.Trial) bool) record.Run {
-	w := analysistest.Quiet()
-	w.Spoil = func(trial *record.Trial) {
-		if fails != nil && fails(trial) {
-			trial.Load.Failed = map[string]int64{"status": 60}
-		}
-	}
-	return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
-}
-
-// A failing baseline says nothing about what is compared with it.
-func TestCompareFailedBaseline(t *testing.T) {
-	got, err := analysistest.Compare(t, kinds, failing(t, 1, nil), failing(t, 2, func(trial *record.Trial) bool { return trial.Cell["sidecars"] == "none" }), 0.05)
-	must.OK(t, err)
-	if c := changeOf(got, "latency_p99_overhead", "both"); c.Verdict != record.VerdictInconclusive || !strings.Contains(c.Why, "in the baseline, of run B") {
-		t.Errorf("%+v", c)
-	}
-}
-
-// One block in which most requests fail does not represent all.
-func TestCompareFailedBlock(t *testing.T) {
-	got, err := analysistest.Compare(t, kinds, failing(t, 1, nil), failing(t, 2, func(trial *record.Trial) bool { return trial.Cell["sidecars"] == "both" && trial.Block == 1 }), 0.05)
-	must.OK(t, err)
-	if c := changeOf(got, "latency_p99_overhead", "both"); found(c.Verdict) && c.Certain {
-		t.Errorf("%+v", c)
-	}
-}
-
-func found(verdict string) bool {
-	return verdict == record.VerdictWorse || verdict == record.VerdictBetter
-}
-
-// A percentile among failed requests is worse than any that is not.
-func TestCompareNotReached(t *testing.T) {
-	run := func(fail bool, seed uint64) record.Run {
-		return failing(t, seed, func(trial *record.Trial) bool { return fail && trial.Cell["sidecars"] == "both" })
-	}
-	for _, c := range []struct {
-		a, b bool
-		want string
-	}{{false, true, record.VerdictWorse}, {true, false, record.VerdictBetter}, {true, true, record.VerdictInconclusive}} {
-		comparison, err := analysistest.Compare(t, kinds, run(c.a, 1), run(c.b, 2), 0.05)
-		must.OK(t, err)
-		found := false
-		for _, change := range comparison.Changes {
-			if change.Name == "latency_p99_overhead" && change.Cell["sidecars"] == "both" {
-				found = true
-				if change.Verdict != c.want || !strings.Contains(change.Why, "failed") {
-					t.Errorf("failures %v and %v: %s: %s", c.a, c.b, change.Verdict, change.Why)
+// A percentile among failed requests is worse than any that is not. A failing baseline
+// says nothing about what is compared with it, and one block in which most requests fail
+// does not represent all.
+func TestCompareAmongFailures(t *testing.T) {
+	compared := func(a, b func(*record.Trial) bool) comparison.Change {
+		run := func(seed uint64, fails func(*record.Trial) bool) record.Run {
+			w := analysistest.Quiet()
+			w.Spoil = func(trial *record.Trial) {
+				if fails(trial) {
+					trial.Load.Failed = map[string]int64{"status": 60}
 				}
 			}
+			return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
 		}
-		if !found {
-			t.Errorf("failures %v and %v: the change is not told", c.a, c.b)
+		got, err := analysistest.Compare(t, kinds, run(1, a), run(2, b), 0.05)
+		must.OK(t, err)
+		return changeOf(got, "latency_p99_overhead", "both")
+	}
+	never := func(*record.Trial) bool { return false }
+	both := func(trial *record.Trial) bool { return trial.Cell["sidecars"] == "both" }
+	baseline := func(trial *record.Trial) bool { return trial.Cell["sidecars"] == "none" }
+	for name, c := range map[string]struct {
+		a, b      func(*record.Trial) bool
+		want, why string
+	}{
+		"B":            {never, both, record.VerdictWorse, "failed"},
+		"A":            {both, never, record.VerdictBetter, "failed"},
+		"A and B":      {both, both, record.VerdictInconclusive, "failed"},
+		"B's baseline": {never, baseline, record.VerdictInconclusive, "in the baseline, of run B"},
+	} {
+		if got := compared(c.a, c.b); got.Verdict != c.want || !strings.Contains(got.Why, c.why) {
+			t.Errorf("failures of %s: %+v", name, got)
+		}
+	}
+	block := func(trial *record.Trial) bool { return both(trial) && trial.Block == 1 }
+	if got := compared(never, block); got.Certain && got.Verdict != record.VerdictInconclusive && got.Verdict != record.VerdictSame {
+		t.Errorf("one block: %+v", got)
+	}
+}
+
+// alone turns a study into one without comparisons.
+var alone = strings.NewReplacer("baseline: {sidecars: none}", "baseline: {}", "latency_p50_overhead", "latency_p50",
+	"stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}", "stop: none").Replace(analysistest.QuickStudy)
+
+// A cell that one side lost is not left out of the verdict: whether it is the same
+// is unknown.
+func TestCompareALostCell(t *testing.T) {
+	run := func(lost bool, seed uint64) record.Run {
+		w := analysistest.Quiet()
+		w.Spoil = func(trial *record.Trial) {
+			trial.Validity.Valid = !lost || trial.Cell["sidecars"] != "both"
+		}
+		return analysistest.Simulate(t, alone, 12, seed, w)
+	}
+	for _, c := range []struct {
+		name               string
+		a, b               bool
+		verdict, lack, why string
+	}{
+		{"neither", false, false, record.VerdictSame, "", ""},
+		{"B", false, true, record.VerdictInconclusive, comparison.LackingB, "run B has too few valid trials for an interval of the deciding finding"},
+		{"A", true, false, record.VerdictInconclusive, comparison.LackingA, "run A has too few valid trials for an interval of the deciding finding"},
+	} {
+		got, err := analysistest.Compare(t, kinds, run(c.a, 31), run(c.b, 32), 0.2)
+		must.OK(t, err)
+		if got.Verdict != c.verdict || got.Lacking != c.lack || got.Why != c.why {
+			t.Errorf("%s lost a cell: %s, lacking %q: %s", c.name, got.Verdict, got.Lacking, got.Why)
+		}
+		p50 := changeOf(got, "latency_p50", "both")
+		if lost := c.a || c.b; p50.Name == "" || lost != (p50.Verdict == record.VerdictInconclusive) || p50.ValuesA != nil || p50.ValuesB != nil {
+			t.Errorf("%s lost a cell: %+v", c.name, p50)
+		}
+	}
+	// With several runs per side, those that have the cell represent it.
+	figures := func(lost bool, seeds ...uint64) (out []*analysis.RunFigures) {
+		for _, seed := range seeds {
+			out = append(out, analysistest.Figures(t, kinds, run(lost, seed))...)
+		}
+		return out
+	}
+	got, err := comparison.Compare(figures(false, 1, 2, 3), figures(true, 4, 5, 6), comparison.CompareOptions{MarginRatio: 0.2})
+	if p50 := changeOf(got, "latency_p50", "both"); err != nil || got.Verdict != record.VerdictInconclusive || len(p50.ValuesB) != 3 || p50.ValuesB[0] != nil {
+		t.Errorf("%s, %v: %+v", got.Verdict, err, p50)
+	}
+	got, err = comparison.Compare(figures(false, 1, 2, 3), append(figures(true, 4), figures(false, 5, 6, 7)...), comparison.CompareOptions{MarginRatio: 0.2})
+	if err != nil || got.Verdict != record.VerdictSame {
+		t.Errorf("%s, %v", got.Verdict, err)
+	}
+}
+
+// Runs with different prices differ in money, whatever was measured.
+func TestComparePrices(t *testing.T) {
+	at := func(price string, seed uint64) []*analysis.RunFigures {
+		return analysistest.Figures(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy+price, 6, seed, analysistest.Quiet()))
+	}
+	const cheap, dear = "money: {rps: 1000000, core_month: 40}\n", "money: {rps: 1000000, core_month: 80}\n"
+	options := comparison.CompareOptions{MarginRatio: 0.2}
+	if _, err := comparison.Compare(at(cheap, 1), at(dear, 2), options); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "money.core_month is 40 in run-1; and 80 in run-2") || !strings.Contains(errs.Hint(err), "--across study") {
+		t.Errorf("%v, %s", err, errs.Hint(err))
+	}
+	if _, err := comparison.Compare(at(cheap, 1), at(cheap, 2), options); err != nil {
+		t.Errorf("the same prices: %v", err)
+	}
+	if _, err := comparison.Compare(at("", 1), at(dear, 2), options); err != nil {
+		t.Errorf("no prices on one side, so that money is not compared: %v", err)
+	}
+	options.Across = comparison.Across{comparison.AcrossStudy}
+	got, err := comparison.Compare(at(cheap, 1), at(dear, 2), options)
+	if err != nil || !strings.Contains(note.Words(got.Joined), "joined across study: money.core_month is ") {
+		t.Errorf("%v, %q", err, got.Joined)
+	}
+}
+
+// Missing pairs do not make a percentile of the rest better: it was not reached in
+// a trial in which more pairs are missing than it leaves beyond it.
+func TestCompareLostPairs(t *testing.T) {
+	run := func(debounce float64, loses func(block int) bool) record.Run {
+		return analysistest.SimulateControl(t, analysistest.ControlStudy, 6, func(c record.Cell) analysistest.ControlWorld {
+			w := analysistest.Tuned(c)
+			if c["variant"] == "slow" {
+				w.DebounceMS = debounce
+				w.Spoil = func(trial *record.Trial, events []record.Event) {
+					if loses(trial.Block) { // 3 of 130 pairs
+						for i := range 3 {
+							events[i].Seen.AckedUS[12] = record.Never
+						}
+					}
+				}
+			}
+			return w
+		})
+	}
+	never, always := func(int) bool { return false }, func(int) bool { return true }
+	once := func(block int) bool { return block == 4 }
+	for name, c := range map[string]struct {
+		a, b func(block int) bool
+		p99  string
+		all  string
+	}{
+		"neither":     {never, never, record.VerdictBetter, record.VerdictBetter},
+		"B":           {never, always, record.VerdictWorse, record.VerdictWorse},
+		"A":           {always, never, record.VerdictBetter, record.VerdictBetter},
+		"B, one time": {never, once, record.VerdictInconclusive, record.VerdictBetter},
+		"both":        {always, always, record.VerdictInconclusive, record.VerdictBetter},
+	} {
+		got, err := analysistest.Compare(t, kinds, run(2500, c.a), run(1000, c.b), 0.05)
+		must.OK(t, err)
+		verdicts, worse := map[string]string{}, []string{}
+		for _, change := range got.Changes {
+			if change.Cell["variant"] == "slow" {
+				verdicts[change.Name] = change.Verdict
+			}
+			if change.Verdict == record.VerdictWorse && change.Certain {
+				worse = append(worse, change.Name+": "+change.Why)
+			}
+		}
+		if verdicts["convergence_p99_overhead"] != c.p99 || verdicts["convergence_p50_overhead"] != record.VerdictBetter || got.Verdict != c.all {
+			t.Errorf("%s lost pairs: %s, p99 %s, p50 %s: %s; worse: %q", name, got.Verdict, verdicts["convergence_p99_overhead"], verdicts["convergence_p50_overhead"], got.Why, worse)
+		}
+	}
+}
+
+// usualLevers names all levers with istiod's built-in levels or those a study sets.
+var usualLevers = record.Cell{"sidecar_scope": "none", "sidecar_hosts": "./*,istio-system/*", "outbound_policy": "ALLOW_ANY", "export_to": "*", "discovery_selectors": "none",
+	"dns_capture": "false", "debounce_after": "100ms", "debounce_max": "10s", "eds_debounce": "true", "push_throttle": "default", "request_limit": "default", "istiod_replicas": "1",
+	"istiod_cpu": "none", "istiod_memory": "none", "istiod_cpu_request": "installed", "istiod_memory_request": "installed", "delta": "true", "xds_cache": "true", "istiod_env": "installed", "istiod": "installed"}
+
+// debounced is a study with two levels of debounce_after.
+const debounced = `
+name: tuning
+question: Which debounce?
+control: {changes: 10}
+settings: {proxies: 11, LEVERS}
+factors: {debounce_after: [FIRST, 2500ms]}
+baseline: {debounce_after: FIRST}
+`
+
+// debouncedRun returns a run of it with the levers that settings name, in an
+// installation in which it found others.
+func debouncedRun(t *testing.T, id, first string, levers, installed record.Cell) *analysis.RunFigures {
+	t.Helper()
+	levers = levers.With(nil)
+	delete(levers, study.FactorDebounceAfter)
+	var named []string
+	for factor, level := range levers {
+		named = append(named, factor+`: "`+level+`"`)
+	}
+	text := strings.NewReplacer("LEVERS", strings.Join(named, ", "), "FIRST", first).Replace(debounced)
+	run := analysistest.SimulateControl(t, text, 3, func(c record.Cell) analysistest.ControlWorld {
+		if c[study.FactorDebounceAfter] == "2.5s" {
+			return analysistest.ControlWorld{DebounceMS: 2500, Pushes: 50}
+		}
+		return analysistest.ControlWorld{DebounceMS: 100, Pushes: 500}
+	})
+	run.Header.RunID = id
+	for i := range run.Trials {
+		trial := &run.Trials[i]
+		found := maps.Clone(installed)
+		if trial.Cell[study.FactorDebounceAfter] != study.LevelInstalled {
+			delete(found, study.FactorDebounceAfter)
+		}
+		trial.Control.Installed = found
+	}
+	return analysistest.Figures(t, kinds, run)[0]
+}
+
+// A lever named by one run and found at the same level by another, which left it as
+// installed, is the same; differences are named.
+func TestCompareAsInstalled(t *testing.T) {
+	usual := usualLevers.With(record.Cell{"istiod": "hub/pilot:2", "istiod_env": "A=1", "istiod_cpu_request": "500m", "istiod_memory_request": "2Gi"})
+	delete(usual, "sidecar_hosts") // without a Sidecar none are found
+	named := debouncedRun(t, "named", "100ms", usualLevers, nil)
+	other := func(factor, level string) record.Cell { return usual.With(record.Cell{factor: level}) }
+	for _, c := range []struct {
+		name, first string
+		installed   record.Cell
+		want        string // part of the error; "" for none
+	}{
+		{"installed as it was set", "installed", usual, ""},
+		{"named as it was set", "100ms", usual, ""},
+		{"another image", "installed", other("istiod", "hub/pilot:3"), ""},
+		{"another debounce", "installed", other("debounce_after", "1s"), "debounce_after is 100ms, 2.5s in named; and 1s, 2.5s in newer"},
+		{"replicas", "installed", other("istiod_replicas", "3"), "istiod_replicas is 1 in named; and 3 in newer"},
+		{"selectors that no level says", "installed", other("discovery_selectors", `[{"matchLabels":{"a":"b","c":"d"}}]`), "discovery_selectors is none in named; and [{"},
+		{"not known", "installed", nil, "sidecar_scope is none in named; and installed in newer"},
+	} {
+		newer := debouncedRun(t, "newer", c.first, nil, c.installed)
+		got, err := comparison.Compare([]*analysis.RunFigures{named}, []*analysis.RunFigures{newer}, comparison.CompareOptions{MarginRatio: 0.05})
+		if c.want != "" {
+			if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		compared := 0
+		for _, change := range got.Changes {
+			if change.Name == "pushes" && change.Cell[study.FactorDebounceAfter] == "100ms" && change.B.Estimate == 500 {
+				compared++
+			}
+		}
+		if compared != 1 || len(got.Joined) > 0 || len(got.Warnings) > 1 {
+			t.Errorf("%s: %d of its baselines compared; %q, %q", c.name, compared, got.Joined, got.Warnings)
 		}
 	}
 }

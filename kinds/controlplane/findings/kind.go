@@ -40,7 +40,7 @@ func Kind() analysis.Kind {
 		Places: []string{controlplane.FactorSimulators, controlplane.FactorRealPods, controlplane.FactorIstiodReplicas},
 		Next:   nextTuned,
 		Remarks: func(o *analysis.Observations) []note.Note {
-			return append(remarks(o), o.UnlikeNodes("")...)
+			return append(remarks(o), o.UnlikeNodes()...)
 		},
 		Published: controlNotes,
 		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks,

@@ -295,7 +295,7 @@ func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict 
 	}
 	var estimate, low, high float64
 	if b.Relative {
-		e := o.Ratio(cell, base, m, 0)
+		_, e := o.Apart(cell, base, m, 0)
 		if !e.Defined() {
 			return record.VerdictInconclusive, noteNoValidTrials.Of()
 		}

@@ -30,9 +30,11 @@ type pricing struct {
 	cells map[string]int // by variant
 	cell  record.Cell    // the other factors
 	floor int            // the cell that runs twice, -1 for none
+
+	added, removed []price
+	sums           *sums
 }
 
-// billMeasures returns what a bill prices in a study.
 func billMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
 	table := study.DataPlane.Findings()
@@ -90,67 +92,45 @@ func ofProxies(t *record.Trial, parts []string, of func(part string) float64) fl
 	return sum
 }
 
-// addBills adds the costs of the parts of the study's bill.
-func addBills(o *analysis.Observations, f *record.Findings) {
-	bills, priced := bills(o)
-	f.Bills, f.Findings = bills, append(f.Findings, priced...)
-}
-
-// bills prices the parts of the study's bill, for each combination of its other factors. The
+// addBills prices the parts of the study's bill, for each combination of its other factors. The
 // findings hold the same by name.
-func bills(o *analysis.Observations) (out []record.Bill, findings []record.Finding) {
+func addBills(o *analysis.Observations, f *record.Findings) {
 	if dataplane.Of(o.Plan.Study).Bill == nil {
-		return nil, nil
+		return
 	}
-	var all told
-	var quotes []quote
-	for _, p := range pricings(o) {
-		quotes = append(quotes, p.quote(&all))
+	all := told{o: o}
+	splits := pricings(o)
+	for _, p := range splits {
+		p.priceParts(&all)
 	}
-	findings = all.judge()
-	for _, q := range quotes {
-		bill := record.Bill{Cell: q.cell, Level: stat.DefaultLevel, Parts: q.added.parts(findings), Together: q.sums.of(findings)}
-		if q.removes {
-			bill.Removed = q.removed.parts(findings)
-		}
-		out = append(out, bill)
+	findings := all.judge()
+	for _, p := range splits {
+		f.Bills = append(f.Bills, record.Bill{Cell: p.cell, Level: stat.DefaultLevel, Parts: billParts(p.added, findings),
+			Removed: billParts(p.removed, findings), Together: p.sums.of(findings)})
 	}
-	return out, findings
+	f.Findings = append(f.Findings, findings...)
 }
 
-// A quote is a bill whose figures have not been judged yet.
-type quote struct {
-	cell           record.Cell
-	added, removed quoteList
-	removes        bool
-	sums           *quotedSum
-}
-
-// quote prices the parts of a bill.
-func (p *pricing) quote(all *told) quote {
-	b, q := dataplane.Of(p.o.Plan.Study).Bill, quote{cell: p.cell}
-	var list priceList
+func (p *pricing) priceParts(all *told) {
+	b := dataplane.Of(p.o.Plan.Study).Bill
 	if base, ok := p.cells[dataplane.BillBase]; ok && b.Adds() {
 		for _, part := range b.Parts {
 			if cell, ok := p.variant(part.Name); ok {
-				list = append(list, price{part: part, cell: cell, against: base, sign: 1})
+				p.added = append(p.added, price{part: part, cell: cell, against: base, sign: 1})
 			}
 		}
-		q.added = p.priced(list, dataplane.FindingBill, all)
+		p.quote(p.added, dataplane.FindingBill, all)
 	}
-	q.sums = p.together(list, all)
+	p.sums = p.together(all)
 	if whole, ok := p.variant(b.Together...); ok && b.Removes() {
-		var removed priceList
 		for _, part := range b.Parts {
-			if name, ok := dataplane.BillWithout(p.o.Plan.Study, part.Name); ok && slices.Contains(b.Together, part.Name) {
-				if cell, ok := p.cells[name]; ok {
-					removed = append(removed, price{part: part, cell: cell, against: whole, sign: -1})
-				}
+			name, _ := dataplane.BillWithout(p.o.Plan.Study, part.Name)
+			if cell, ok := p.cells[name]; ok && slices.Contains(b.Together, part.Name) {
+				p.removed = append(p.removed, price{part: part, cell: cell, against: whole, sign: -1})
 			}
 		}
-		q.removed, q.removes = p.priced(removed, dataplane.FindingSaved, all), true
+		p.quote(p.removed, dataplane.FindingSaved, all)
 	}
-	return q
 }
 
 // pricings groups the plan's cells by combination of the other factors.
@@ -190,9 +170,10 @@ type price struct {
 	part          study.NamedLevels
 	cell, against int
 	sign          float64
-}
 
-type priceList []price
+	figures map[string]int // index of each finding, by priced measure
+	cpu     []float64      // in every block
+}
 
 // whole restricts pricing to the blocks in which all of some cells have a valid trial, so that sums
 // and differences of cells cover the same blocks. It uses all blocks if those are too few.
@@ -209,7 +190,7 @@ func (p *pricing) whole(cells []int) *pricing {
 
 // blocks returns a part's price in every unit, over the unit's blocks that have both cells; NaN if
 // none has.
-func (p *pricing) blocks(one price, m analysis.Measure) []float64 {
+func (p *pricing) blocks(one *price, m analysis.Measure) []float64 {
 	out := make([]float64, len(p.o.Units))
 	for i, pair := range p.o.Pairs(one.cell, one.against, m) {
 		out[i] = one.sign * (pair.Test - pair.Base)
@@ -218,7 +199,7 @@ func (p *pricing) blocks(one price, m analysis.Measure) []float64 {
 }
 
 // shares returns a part's CPU as a share of the proxies' use with the part on.
-func (p *pricing) shares(one price, m analysis.Measure) []float64 {
+func (p *pricing) shares(one *price, m analysis.Measure) []float64 {
 	out := p.blocks(one, m)
 	for i, pair := range p.o.Pairs(one.cell, one.against, m) {
 		if one.sign < 0 {
@@ -230,57 +211,44 @@ func (p *pricing) shares(one price, m analysis.Measure) []float64 {
 	return out
 }
 
-// cost estimates a part's price.
-func (p *pricing) cost(one price, m analysis.Measure, level float64) stat.Estimate {
+func (p *pricing) cost(one *price, m analysis.Measure, level float64) stat.Estimate {
 	if m.Quantile == 0 {
 		return stat.Mean(p.blocks(one, m), stat.Options{Level: level, Say: m.Say, Resolution: p.step(m, one.cell, one.against)})
 	}
-	e := p.o.Apart(one.cell, one.against, m, level)
+	e, _ := p.o.Apart(one.cell, one.against, m, level)
 	if one.sign < 0 {
 		e.Value, e.Low, e.High = -e.Value, -e.High, -e.Low
 	}
 	return e
 }
 
-// quoteList is a list of parts whose prices have not been judged yet.
-type quoteList []quoted
-
-type quoted struct {
-	part    study.NamedLevels
-	figures map[string]int // index of each finding, by priced measure
-	cpu     []float64      // in every block
-}
-
-// priced adds the prices of a list's parts to all.
-func (p *pricing) priced(list priceList, prefix string, all *told) quoteList {
+func (p *pricing) quote(list []price, prefix string, all *told) {
 	level := allOf(len(list))
-	measures := billMeasures(p.o.Plan.Study)
-	out := make(quoteList, len(list))
-	for i, one := range list {
-		out[i] = quoted{part: one.part, figures: map[string]int{}}
+	for i := range list {
+		one := &list[i]
+		one.figures = map[string]int{}
 		add := func(m analysis.Measure, name string, e stat.Estimate) {
 			f := p.o.Named(prefix+"_"+name, p.o.Short(one.cell))
 			f.Against = p.o.Short(one.against)
-			f, d := p.estimated(f, e, m, p.level(one, m), name == dataplane.BillShare)
-			out[i].figures[name] = all.add(f, d, doubted(p.o, m, one.cell, one.against))
+			f, d := p.estimated(f, e, m, p.level(one.against, m), name == dataplane.BillShare)
+			one.figures[name] = all.add(f, d, m, 1, one.cell, one.against)
 		}
-		for _, m := range measures {
+		for _, m := range billMeasures(p.o.Plan.Study) {
 			if p.without(m.Name, one) {
 				continue
 			}
 			add(m, m.Name, p.cost(one, m, level))
 			if m.Name == dataplane.BillCPU {
-				out[i].cpu = p.blocks(one, m)
-				step := p.step(m, one.cell, one.against) / p.level(one, m)
+				one.cpu = p.blocks(one, m)
+				step := p.step(m, one.cell, one.against) / p.level(one.against, m)
 				add(m, dataplane.BillShare, stat.Mean(p.shares(one, m), stat.Options{Level: level, Say: words.Percent, Resolution: step}))
 			}
 		}
 	}
-	return out
 }
 
-// parts returns a list's parts with their judged findings, most expensive first.
-func (list quoteList) parts(findings []record.Finding) []record.BillPart {
+// billParts returns a list's parts with their judged findings, most expensive first.
+func billParts(list []price, findings []record.Finding) []record.BillPart {
 	parts, costs := make([]record.BillPart, len(list)), make([][]float64, len(list))
 	for i, one := range list {
 		parts[i] = record.BillPart{Name: one.part.Name, Levels: one.part.Levels, Figures: map[string]record.Priced{}}
@@ -295,7 +263,7 @@ func (list quoteList) parts(findings []record.Finding) []record.BillPart {
 }
 
 // without reports whether a figure is about a proxy that neither cell has.
-func (p *pricing) without(name string, one price) bool {
+func (p *pricing) without(name string, one *price) bool {
 	i := slices.IndexFunc(study.ProxyParts, func(part string) bool { return name == dataplane.BillCPUOf(part) })
 	return i >= 0 && !passes(p.o, one.cell, study.ProxyParts[i]) && !passes(p.o, one.against, study.ProxyParts[i])
 }
@@ -306,9 +274,8 @@ func (p *pricing) step(m analysis.Measure, cells ...int) float64 {
 	return math.Sqrt(float64(len(cells))) * p.o.Resolution(m, cells...)
 }
 
-// level returns a measure's value in the reference cell of a price.
-func (p *pricing) level(one price, m analysis.Measure) float64 {
-	return stat.Mean(p.o.Values(one.against, m), stat.Options{}).Value
+func (p *pricing) level(cell int, m analysis.Measure) float64 {
+	return stat.Mean(p.o.Values(cell, m), stat.Options{}).Value
 }
 
 // estimated puts an estimate into a finding, to be judged by the noise floor between identical
@@ -368,11 +335,79 @@ func rankParts(parts []record.BillPart, costs [][]float64) {
 // dearest orders parts by CPU, those without a price last.
 func dearest(a, b record.BillPart) int {
 	x, y := a.Figures[dataplane.BillCPU], b.Figures[dataplane.BillCPU]
-	if invalid := record.VerdictInvalid; (x.Verdict == invalid) != (y.Verdict == invalid) {
-		if x.Verdict == invalid {
+	last := func(p record.Priced) int {
+		if p.Verdict == record.VerdictInvalid {
 			return 1
 		}
-		return -1
+		return 0
 	}
-	return cmp.Compare(y.Estimate, x.Estimate)
+	return cmp.Or(cmp.Compare(last(x), last(y)), cmp.Compare(y.Estimate, x.Estimate))
+}
+
+// sums are a bill's sums that have not been judged yet: the index of each of their findings.
+type sums struct {
+	parts                      []string
+	together, sum, interaction int
+}
+
+// together adds the cost of all parts at once, the sum of what each adds alone, and the difference.
+// It returns nil if the study does not have both.
+func (p *pricing) together(all *told) *sums {
+	b := dataplane.Of(p.o.Plan.Study).Bill
+	base, haveBase := p.cells[dataplane.BillBase]
+	whole, haveWhole := p.variant(b.Together...)
+	if !haveBase || !haveWhole || !b.Whole() {
+		return nil
+	}
+	cells := []int{base, whole}
+	alone := slices.DeleteFunc(slices.Clone(p.added), func(one price) bool { return !slices.Contains(b.Together, one.part.Name) })
+	for _, one := range alone {
+		cells = append(cells, one.cell)
+	}
+	p = p.whole(cells)
+	m := billMeasures(p.o.Plan.Study)[0]
+	cost := p.blocks(&price{cell: whole, against: base, sign: 1}, m)
+	sum, beyond := make([]float64, len(cost)), make([]float64, len(cost))
+	for _, one := range alone {
+		for i, v := range p.blocks(&one, m) {
+			sum[i] += v
+		}
+	}
+	for i := range cost {
+		if len(alone) < len(b.Together) {
+			sum[i] = math.NaN() // not all of them were measured alone
+		}
+		beyond[i] = cost[i] - sum[i]
+	}
+	wholeBlocks(beyond, cost, sum)
+	tell := func(name string, values []float64) int {
+		f := p.o.Named(name, p.o.Short(whole))
+		f.Against = p.o.Short(base)
+		f, d := p.estimated(f, stat.Mean(values, stat.Options{Say: m.Say, Resolution: p.step(m, cells...)}), m, p.level(base, m), false)
+		return all.add(f, d, m, 1)
+	}
+	return &sums{b.Together, tell(dataplane.FindingBill+"_"+dataplane.BillCPU, cost), tell(dataplane.FindingBillSum, sum), tell(dataplane.FindingInteraction, beyond)}
+}
+
+func (q *sums) of(findings []record.Finding) *record.BillSum {
+	if q == nil {
+		return nil
+	}
+	return &record.BillSum{Parts: q.parts, Sum: record.PricedOf(findings[q.sum]), Together: record.PricedOf(findings[q.together]), Interaction: record.PricedOf(findings[q.interaction])}
+}
+
+// wholeBlocks drops, from figures reported next to a derived one, the blocks in which the derived
+// figure has no number, so that they add up, unless too few blocks would be left.
+func wholeBlocks(of []float64, figures ...[]float64) {
+	if known := slices.DeleteFunc(slices.Clone(of), func(v float64) bool { return !stat.Finite(v) }); len(known) < analysis.MinBlocks {
+		return
+	}
+	for i, v := range of {
+		if stat.Finite(v) {
+			continue
+		}
+		for _, values := range figures {
+			values[i] = math.NaN()
+		}
+	}
 }

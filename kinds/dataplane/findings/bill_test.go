@@ -198,11 +198,7 @@ func TestBillOfIdleMemory(t *testing.T) {
 // others keep their prices.
 func TestBillWithoutTrials(t *testing.T) {
 	w := billWorld(planted{costly: 50, tls: 20, cheap: 5}, 0.004)
-	w.Spoil = func(tr *record.Trial) {
-		if tr.Cell[study.FactorVariant] == "costly" && tr.Block > 0 {
-			tr.Validity.Valid = false
-		}
-	}
+	w.Spoil = lost(func(tr *record.Trial) bool { return tr.Cell[study.FactorVariant] == "costly" && tr.Block > 0 })
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 6, 2, w))
 	b := billOf(t, f)
 	if got := names(b.Parts); got != "tls cheap nothing costly" {
@@ -232,11 +228,7 @@ func TestBillWithoutTrials(t *testing.T) {
 // difference adds up.
 func TestBillAddsUpWithALostTrial(t *testing.T) {
 	w := billWorld(planted{costly: 50, tls: 20}, 0.05)
-	w.Spoil = func(tr *record.Trial) {
-		if tr.Cell[study.FactorVariant] == "costly" && tr.Block == 2 {
-			tr.Validity.Valid = false
-		}
-	}
+	w.Spoil = lost(func(tr *record.Trial) bool { return tr.Cell[study.FactorVariant] == "costly" && tr.Block == 2 })
 	s := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 6, 2, w))).Together
 	if s.Together.Blocks != 5 || math.Abs(s.Together.Estimate-s.Sum.Estimate-s.Interaction.Estimate) > 1e-9 {
 		t.Errorf("%+v", s)
@@ -338,20 +330,26 @@ func TestStrayTrialsAreNoPrice(t *testing.T) {
 // of other factors it has; by separate intervals it would in many.
 func TestSimulationABillIsOneFamily(t *testing.T) {
 	text := strings.Replace(billStudy, "rate: 1000, ", "", 1) + "factors: {rate: [200, 250, 300]}\n"
+	areOneFamily(t, text, billWorld(planted{}, 0.02), dataplane.FindingBill)
+}
+
+// areOneFamily checks that a study without effects has a real finding of a probe in few runs, but
+// would in many by separate intervals.
+func areOneFamily(t *testing.T, text string, w analysistest.World, probe string) {
+	t.Helper()
 	const runs, most = 60, 6 // 5%, plus 1.8 standard errors
 	alone, called := 0, 0
 	for seed := range runs {
-		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, uint64(seed), billWorld(planted{}, 0.02)))
-		priced := slices.DeleteFunc(f.Findings, func(x record.Finding) bool { return x.Probe != dataplane.FindingBill })
-		is := func(x record.Finding) bool { return x.Verdict == record.VerdictReal }
-		if slices.ContainsFunc(priced, is) {
+		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, uint64(seed), w))
+		is := func(x record.Finding) bool { return x.Probe == probe && x.Verdict == record.VerdictReal }
+		if slices.ContainsFunc(f.Findings, is) {
 			called++
 		}
-		if slices.ContainsFunc(priced, func(x record.Finding) bool { return is(x) || x.Reason == record.ReasonMany }) {
+		if slices.ContainsFunc(f.Findings, func(x record.Finding) bool { return is(x) || x.Probe == probe && x.Reason == record.ReasonMany }) {
 			alone++
 		}
 	}
-	t.Logf("of %d runs %d have a price that is real by itself, %d one that is real in its family", runs, alone, called)
+	t.Logf("of %d runs %d have a finding that is real by itself, %d one that is real in its family", runs, alone, called)
 	if called > most || alone <= most {
 		t.Errorf("want more than %d without the family's rule, and no more with it", most)
 	}

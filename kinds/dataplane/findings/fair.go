@@ -1,7 +1,9 @@
 package findings
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/analysis"
@@ -14,10 +16,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// ownLatencyRules is the version of the rules that judged a trial's lag by its own latency, when
-// the trial ended.
-const ownLatencyRules = 1
-
 // unfair returns the checks that trials fail relative to the others of their run, by trial.
 //
 // A disturbance adds about the same to the latency of every cell, and the same to the generator's
@@ -26,11 +24,7 @@ const ownLatencyRules = 1
 // that alone causes an overhead of 13%. So the bound is the same for all cells that are compared, a
 // share of the usual latency of their baseline.
 func unfair(o *analysis.Observations) map[string][]record.Check {
-	rules := o.Run.Header.Rules
-	if rules.Version == ownLatencyRules {
-		return nil
-	}
-	l := verdict.Limits(rules.Limits)
+	l := verdict.Limits(o.Run.Header.Rules.Limits)
 	out := map[string][]record.Check{}
 	for _, block := range o.Blocks {
 		// A search's next choice depends on the trials so far, whose validity must not change as
@@ -157,4 +151,42 @@ func unsteadyWindows(o *analysis.Observations) []note.Note {
 		moves = noteWindowsRise
 	}
 	return []note.Note{moves.Of(words.Percent(math.Abs(share)), words.Percent(2*se))}
+}
+
+// unsteady lists the parts without a steady rate of use: they do not follow the requests.
+var unsteady = []string{record.PartControl, record.PartIdleNode, record.PartNodeAgent}
+
+// sampledCPU states the precision of a run's CPU figures from kubelets: the usual error of a
+// figure, the largest error, and an upper bound. Intervals include the error only to the extent
+// that it varies between blocks.
+func sampledCPU(o *analysis.Observations) []note.Note {
+	if o.Run.Header.Observed != record.ObservedKubelet {
+		return nil
+	}
+	var shares []float64
+	bound, gap := 0.0, 0.0
+	for i := range o.Run.Trials {
+		t := &o.Run.Trials[i]
+		if !t.Validity.Valid {
+			continue
+		}
+		for part, s := range t.Sampled {
+			used := t.CPU[part].TotalS()
+			if slices.Contains(unsteady, part) || used <= 0 {
+				continue
+			}
+			shares = append(shares, s.ErrorS/used)
+			bound, gap = max(bound, (s.HighS-used)/used, (used-s.LowS)/used), max(gap, s.GapS)
+		}
+	}
+	if len(shares) == 0 {
+		return []note.Note{noteKubelets.Of(nil, nil, nil, nil)}
+	}
+	percent := func(v float64) string {
+		if v >= 0.1 {
+			return words.Percent(v)
+		}
+		return fmt.Sprintf("%.2g%%", v*100)
+	}
+	return []note.Note{noteKubelets.Of(gap, percent(stat.Median(shares)), percent(slices.Max(shares)), percent(bound))}
 }

@@ -3,7 +3,6 @@ package findings
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/carrying"
@@ -28,31 +27,27 @@ type axis struct {
 	at func(*record.Trial) (float64, bool)
 }
 
+// rateAxis is traffic.
+var rateAxis = axis{factor: study.FactorRate, on: numberLevel, traffic: true, cpu: dataplane.FitSlope, memory: dataplane.FitPerRPS, at: func(t *record.Trial) (float64, bool) {
+	return float64(t.Load.AnsweredWithin()) / t.Window.Seconds, t.Load != nil && t.Window.Seconds > 0
+}}
+
 // axes are what costs are fitted against, in report order: traffic, and the size of the server
 // proxy's configuration.
-var axes = append([]axis{
-	{factor: study.FactorRate, on: numberLevel, traffic: true, cpu: dataplane.FitSlope, memory: dataplane.FitPerRPS, at: func(t *record.Trial) (float64, bool) {
-		if _, err := strconv.ParseFloat(t.Cell[study.FactorRate], 64); err != nil || t.Load == nil || t.Window.Seconds <= 0 {
-			return 0, false
-		}
-		return float64(t.Load.AnsweredWithin()) / t.Window.Seconds, true
-	}},
+var axes = []axis{
+	rateAxis,
 	{factor: study.FactorConnections, on: numberLevel, cpu: "_per_connection", memory: "_per_connection"},
-}, sizeAxes()...)
-
-// sizeAxes returns the numeric parts of a proxy's configuration.
-func sizeAxes() (out []axis) {
-	for kind, one := range map[string]string{dataplane.PartClusters: "cluster", dataplane.PartListeners: "listener", dataplane.PartRoutes: "route"} {
-		out = append(out, axis{factor: dataplane.FactorFilters, on: func(level string) (float64, string, bool) {
-			n, rest, ok := dataplane.PartNumber(level, kind)
-			return float64(n), rest, ok
-		}, cpu: "_per_" + one, memory: "_per_" + one})
-	}
-	slices.SortFunc(out, func(a, b axis) int { return strings.Compare(a.cpu, b.cpu) })
-	return out
+	sizeAxis(dataplane.PartClusters, "cluster"), sizeAxis(dataplane.PartListeners, "listener"), sizeAxis(dataplane.PartRoutes, "route"),
 }
 
-// numberLevel returns the position of a numeric level.
+// sizeAxis returns a numeric part of a proxy's configuration.
+func sizeAxis(kind, one string) axis {
+	return axis{factor: dataplane.FactorFilters, on: func(level string) (float64, string, bool) {
+		n, rest, ok := dataplane.PartNumber(level, kind)
+		return float64(n), rest, ok
+	}, cpu: "_per_" + one, memory: "_per_" + one}
+}
+
 func numberLevel(level string) (float64, string, bool) {
 	v, err := strconv.ParseFloat(level, 64)
 	return v, "", err == nil

@@ -62,10 +62,18 @@ func rateRun(t *testing.T, both, none float64, how func(*record.Trial), bare ...
 	return run
 }
 
-// notCarried makes the backlog of a trial grow.
-func notCarried(t *record.Trial) {
-	t.Validity = record.Validity{Checks: []record.Check{{Name: "backlog", Detail: "2 requests were due and not answered at the window's start, 900 at its end"}}}
+// failing makes a trial fail one check.
+func failing(check, detail string) func(*record.Trial) {
+	return func(t *record.Trial) {
+		t.Validity = record.Validity{Checks: []record.Check{{Name: check, Detail: detail}}}
+	}
 }
+
+var (
+	notCarried   = failing("backlog", "2 requests were due and not answered at the window's start, 900 at its end")
+	requestsLost = failing("served", "90 of 1000 requests failed")
+	generator    = failing("generator-cpu", "the generator used 96% of a CPU")
+)
 
 func fullThreads(t *record.Trial) {
 	t.Threads[record.PartClientProxy] = proxyThreads(0.01, [2]float64{0.95, 0.01}, [2]float64{0.94, 0.01})
@@ -91,12 +99,8 @@ func TestHowFarTheRateGoes(t *testing.T) {
 			says: []string{"the machine's CPUs were 97% busy", "something else is the bottleneck"}, lowN: 8000, highN: 8000},
 		{name: "threads are full on a full machine", both: 2900, none: 1e9, how: func(t *record.Trial) { fullThreads(t); t.Pressure.BusyRatio = 0.97 }, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
 			says: []string{"97% busy"}, lowN: 8000, highN: 8000},
-		{name: "the generator cannot", both: 2900, none: 1e9, how: func(t *record.Trial) {
-			t.Validity = record.Validity{Checks: []record.Check{{Name: "generator-cpu", Detail: "the generator used 96% of a CPU"}}}
-		}, low: 2830, high: 2830, verdict: record.VerdictInconclusive, says: []string{"96% of a CPU"}, lowN: 8000, highN: 8000},
-		{name: "requests are lost", both: 2900, none: 1e9, how: func(t *record.Trial) {
-			t.Validity = record.Validity{Checks: []record.Check{{Name: "served", Detail: "90 of 1000 requests failed"}}}
-		}, low: 2590, high: 3360, verdict: record.VerdictMeasured, says: []string{"90 of 1000 requests failed"}, lowN: 8000, highN: 8000},
+		{name: "the generator cannot", both: 2900, none: 1e9, how: generator, low: 2830, high: 2830, verdict: record.VerdictInconclusive, says: []string{"96% of a CPU"}, lowN: 8000, highN: 8000},
+		{name: "requests are lost", both: 2900, none: 1e9, how: requestsLost, low: 2590, high: 3360, verdict: record.VerdictMeasured, says: []string{"90 of 1000 requests failed"}, lowN: 8000, highN: 8000},
 		{name: "more and more requests wait", both: 2900, none: 1e9, how: notCarried, low: 2590, high: 3360, verdict: record.VerdictMeasured, says: []string{"900 at its end"}, lowN: 8000, highN: 8000},
 		{name: "more and more wait without sidecars too", both: 2900, none: 2950, how: notCarried, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
 			says: []string{"without sidecars as well", "900 at its end"}, lowN: 2590, highN: 3360, bare: []func(*record.Trial){notCarried}},
@@ -119,8 +123,7 @@ func TestHowFarTheRateGoes(t *testing.T) {
 				t.Errorf("without sidecars %+v", x)
 			}
 			// Each block tries both ends: the second needs no more.
-			second := slices.DeleteFunc(slices.Clone(tried), func(s string) bool { return !strings.HasPrefix(s, "1:") })
-			if len(second) > 4 {
+			if second := slices.DeleteFunc(tried, func(s string) bool { return !strings.HasPrefix(s, "1:") }); len(second) > 4 {
 				t.Errorf("the second block tried %v", second)
 			}
 		})
@@ -158,9 +161,6 @@ func TestKnee(t *testing.T) {
 // If the generator or the machine failed, the knee is unknown: it lies above the last rate within
 // the bound, or where other rates show.
 func TestKneeIsTheProxies(t *testing.T) {
-	generator := func(t *record.Trial) {
-		t.Validity = record.Validity{Checks: []record.Check{{Name: "generator-cpu", Detail: "the generator used 96% of a CPU"}}}
-	}
 	for name, c := range map[string]struct {
 		both, none float64
 		how        func(*record.Trial)
@@ -171,10 +171,8 @@ func TestKneeIsTheProxies(t *testing.T) {
 		"the generator cannot":               {2900, 1e9, generator, 2000, 2000, record.VerdictInconclusive, "96% of a CPU"},
 		"the machine is full":                {2900, 1e9, func(t *record.Trial) { t.Pressure.BusyRatio = 0.97 }, 2000, 2000, record.VerdictInconclusive, "97% busy"},
 		"neither can without sidecars":       {2900, 2900, func(*record.Trial) {}, 2000, 2000, record.VerdictInconclusive, "without sidecars latency_p99 is"},
-		"something else made trials invalid": {2900, 1e9, func(t *record.Trial) { t.Validity = record.Validity{Checks: []record.Check{{Name: "account"}}} }, 2000, 2000, record.VerdictInconclusive, "is not known"},
-		"requests are lost": {2900, 1e9, func(t *record.Trial) {
-			t.Validity = record.Validity{Checks: []record.Check{{Name: "served", Detail: "90 of 1000 requests failed"}}}
-		}, 2000, 4000, record.VerdictMeasured, "without a valid trial at 4,000"},
+		"something else made trials invalid": {2900, 1e9, failing("account", ""), 2000, 2000, record.VerdictInconclusive, "is not known"},
+		"requests are lost":                  {2900, 1e9, requestsLost, 2000, 4000, record.VerdictMeasured, "without a valid trial at 4,000"},
 		"threads are full, and above the generator cannot": {2900, 1e9, func(t *record.Trial) {
 			if fullThreads(t); t.Cell[study.FactorRate] == "8000" {
 				generator(t)

@@ -18,95 +18,81 @@ import (
 // hopMeasures returns the measures of terms, by [dataplane.HopMeasures].
 func hopMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
-	put := func(m analysis.Measure, unit string) {
+	add := func(m analysis.Measure, unit string) {
 		m.Unit = unit
 		out = append(out, m)
 	}
-	add := func(name, unit string, of func(*analysis.Observations, *record.Trial) float64) {
-		put(analysis.MeasureOf(name, of), unit)
-	}
 	if s.Measured(study.MeasureLatency) {
-		put(analysis.LatencyQuantile(dataplane.HopP50, 0.5), finding.UnitMicroseconds)
-		put(analysis.LatencyQuantile(dataplane.HopP99, 0.99), finding.UnitMicroseconds)
+		add(analysis.LatencyQuantile(dataplane.HopP50, 0.5), finding.UnitMicroseconds)
+		add(analysis.LatencyQuantile(dataplane.HopP99, 0.99), finding.UnitMicroseconds)
 	}
 	if s.Measured(study.MeasureCPU) {
-		pods := func(of func(record.CPU) float64) func(*analysis.Observations, *record.Trial) float64 {
-			return func(_ *analysis.Observations, t *record.Trial) float64 {
+		pods := func(name string, of func(record.CPU) float64) {
+			add(analysis.MeasureOf(name, func(_ *analysis.Observations, t *record.Trial) float64 {
+				if t.Sampled != nil && name == dataplane.HopKernel { // kubelets do not separate it
+					return math.NaN()
+				}
 				sum := 0.0
 				for _, part := range slices.Concat(study.WayOfTrial(t).Parts(), []string{record.PartGenerator, record.PartWorker}) {
 					sum += analysis.CPUPerRequest(t, part, of)
 				}
 				return sum
-			}
+			}), finding.UnitPerRequest)
 		}
-		add(dataplane.HopPods, finding.UnitPerRequest, pods(record.CPU.TotalS))
-		kernel := pods(func(c record.CPU) float64 { return c.SystemS })
-		add(dataplane.HopKernel, finding.UnitPerRequest, func(o *analysis.Observations, t *record.Trial) float64 {
-			if t.Sampled != nil { // kubelets do not separate it
-				return math.NaN()
-			}
-			return kernel(o, t)
-		})
-		add(dataplane.HopMachine, finding.UnitPerRequest, func(_ *analysis.Observations, t *record.Trial) float64 {
+		pods(dataplane.HopPods, record.CPU.TotalS)
+		pods(dataplane.HopKernel, func(c record.CPU) float64 { return c.SystemS })
+		add(analysis.MeasureOf(dataplane.HopMachine, func(_ *analysis.Observations, t *record.Trial) float64 {
 			return analysis.CPUPerRequest(t, record.PartMachine, record.CPU.TotalS)
-		})
+		}), finding.UnitPerRequest)
 	}
 	return out
 }
 
-// addHops adds the cost breakdown of the request path.
-func addHops(o *analysis.Observations, f *record.Findings) {
-	hops, terms := hops(o)
-	f.Hops, f.Findings = hops, append(f.Findings, terms...)
-}
-
-// hops splits the cost of a request into its terms, for each combination of the study's other
+// addHops splits the cost of a request into its terms, for each combination of the study's other
 // factors. Every term is a sum of cells within a block, so the terms add up to the whole in each
 // block. They all share one error rate.
-func hops(o *analysis.Observations) (out []record.Hops, findings []record.Finding) {
+func addHops(o *analysis.Observations, f *record.Findings) {
 	h := dataplane.Of(o.Plan.Study).Hops
 	if h == nil {
-		return nil, nil
+		return
 	}
-	var all told
-	var together []map[string]bool // by split
-	splits, measures := pricings(o), hopMeasures(o.Plan.Study)
-	for i, p := range splits {
+	all := told{o: o}
+	terms, measures := h.Terms(), hopMeasures(o.Plan.Study)
+	var at []int // index of the first finding of each split
+	for _, p := range pricings(o) {
 		var cells []int
-		for _, term := range h.Terms() {
+		for _, term := range terms {
 			of, _ := p.cellsOf(term)
 			cells = append(cells, of...)
 		}
+		one := record.Hops{Cell: p.cell}
 		p = p.whole(cells)
-		splits[i] = p
-		values := p.terms(h.Terms(), measures)
-		together = append(together, togetherIn(values))
-		for i, term := range h.Terms() {
+		values := p.terms(terms, measures)
+		for _, name := range dataplane.HopMeasures() {
+			if !addUp(values[name]) {
+				one.Apart = append(one.Apart, name)
+			}
+		}
+		at, f.Hops = append(at, len(all.findings)), append(f.Hops, one)
+		for i, term := range terms {
 			for _, m := range measures {
 				p.tell(&all, term, m, values[m.Name][i])
 			}
 		}
 	}
-	findings = all.judge()
-	next := 0
-	for i, p := range splits {
-		one := record.Hops{Cell: p.cell}
-		for _, term := range h.Terms() {
+	findings := all.judge()
+	for i := range f.Hops {
+		next := at[i]
+		for _, term := range terms {
 			t := record.HopTerm{Name: term.Name, Doc: term.Doc, Figures: map[string]record.Priced{}}
 			for _, m := range measures {
 				t.Figures[m.Name] = record.PricedOf(findings[next])
 				next++
 			}
-			one.Terms = append(one.Terms, t)
+			f.Hops[i].Terms = append(f.Hops[i].Terms, t)
 		}
-		for _, name := range dataplane.HopMeasures() {
-			if !together[i][name] {
-				one.Apart = append(one.Apart, name)
-			}
-		}
-		out = append(out, one)
 	}
-	return out, findings
+	f.Findings = append(f.Findings, findings...)
 }
 
 // tell adds the finding of a term in a measure, from its values in every block.
@@ -118,7 +104,7 @@ func (p *pricing) tell(all *told, term dataplane.HopTerm, m analysis.Measure, va
 		d.Floor, level = p.o.Floor(p.floor, m)
 	}
 	cells, _ := p.cellsOf(term)
-	all.add(termFinding(f, d, p.o.Margin(level), len(term.Of), m), d, doubted(p.o, m, cells...))
+	all.add(termFinding(f, d, p.o.Margin(level), len(term.Of), m), d, m, 1, cells...)
 }
 
 // cellsOf returns a term's cells, positive ones first, and false if the plan lacks one.
@@ -150,7 +136,7 @@ func (p *pricing) termEstimate(term dataplane.HopTerm, m analysis.Measure, value
 		own, _ := p.o.Value(cells[0], m)
 		return widened(e, own)
 	case 2:
-		apart := p.o.Apart(cells[0], cells[1], m, e.Level)
+		apart, _ := p.o.Apart(cells[0], cells[1], m, e.Level)
 		e = widened(e, apart)
 		e.SE = max(e.SE, apart.SE)
 	}
@@ -175,20 +161,18 @@ func (p *pricing) terms(terms []dataplane.HopTerm, measures []analysis.Measure) 
 	return out
 }
 
-// togetherIn reports for each measure whether its terms with a figure cover the same blocks, and so
-// add up.
-func togetherIn(values map[string][][]float64) map[string]bool {
-	out := map[string]bool{}
-	for name, terms := range values {
-		known := slices.DeleteFunc(slices.Clone(terms), func(of []float64) bool { return !slices.ContainsFunc(of, stat.Finite) })
-		out[name] = true
-		for _, of := range known {
-			for i, v := range of {
-				out[name] = out[name] && stat.Finite(v) == stat.Finite(known[0][i])
+// addUp reports whether the terms of a measure that have a figure cover the same blocks, and so add
+// up. It is false for a measure that the study lacks.
+func addUp(terms [][]float64) bool {
+	known := slices.DeleteFunc(slices.Clone(terms), func(of []float64) bool { return !slices.ContainsFunc(of, stat.Finite) })
+	for _, of := range known {
+		for i, v := range of {
+			if stat.Finite(v) != stat.Finite(known[0][i]) {
+				return false
 			}
 		}
 	}
-	return out
+	return terms != nil
 }
 
 // term returns a term's value in every block, NaN if a cell is missing.

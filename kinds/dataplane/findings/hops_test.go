@@ -95,37 +95,28 @@ func TestHopsFindWhatIsPlanted(t *testing.T) {
 	}
 }
 
-// Without valid trials of a cell its terms have no figure; the others do.
-func TestHopsWithoutACell(t *testing.T) {
-	w := hopWorld(0)
-	w.Spoil = func(tr *record.Trial) {
-		if tr.Cell[study.FactorVariant] == dataplane.HopClient {
+// lost makes some trials invalid.
+func lost(which func(*record.Trial) bool) func(*record.Trial) {
+	return func(tr *record.Trial) {
+		if which(tr) {
 			tr.Validity.Valid = false
-		}
-	}
-	h := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, 4, 4, w)).Hops[0]
-	for _, term := range h.Terms {
-		want := term.Name == dataplane.HopServerProxy || term.Name == dataplane.HopResidual
-		if got := term.Figures[dataplane.HopP50].Verdict == record.VerdictInvalid; got != want {
-			t.Errorf("%s: %+v", term.Name, term.Figures[dataplane.HopP50])
 		}
 	}
 }
 
-// Between redirection and plain text lies the cell with only TLS: without it neither of the two has
-// a share, which differs from a share of zero.
-func TestHopsWithoutTLSAlone(t *testing.T) {
-	w := hopWorld(0)
-	w.Spoil = func(tr *record.Trial) {
-		if tr.Cell[study.FactorVariant] == dataplane.HopTLS {
-			tr.Validity.Valid = false
-		}
-	}
-	h := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, 4, 4, w)).Hops[0]
-	for _, term := range h.Terms {
-		known := term.Name != dataplane.HopTLSTerm && term.Name != dataplane.HopInterception
-		if f := term.Figures[dataplane.HopP50]; (f.Verdict != record.VerdictInvalid) != known {
-			t.Errorf("%s: %+v", term.Name, f)
+// Without valid trials of a cell its terms have no figure, which differs from a figure of zero; the
+// others do.
+func TestHopsWithoutACell(t *testing.T) {
+	for cell, without := range map[string][]string{
+		dataplane.HopClient: {dataplane.HopServerProxy, dataplane.HopResidual},
+		dataplane.HopTLS:    {dataplane.HopTLSTerm, dataplane.HopInterception},
+	} {
+		w := hopWorld(0)
+		w.Spoil = lost(func(tr *record.Trial) bool { return tr.Cell[study.FactorVariant] == cell })
+		for _, term := range analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, 4, 4, w)).Hops[0].Terms {
+			if f := term.Figures[dataplane.HopP50]; (f.Verdict == record.VerdictInvalid) != slices.Contains(without, term.Name) {
+				t.Errorf("without %s, %s: %+v", cell, term.Name, f)
+			}
 		}
 	}
 }
@@ -135,11 +126,9 @@ func TestHopsWithoutTLSAlone(t *testing.T) {
 func TestHopsAddUpWithLostTrials(t *testing.T) {
 	w := hopWorld(0)
 	w.Noise = 0.05
-	w.Spoil = func(tr *record.Trial) {
-		if tr.Block == 1 && tr.Cell[study.FactorVariant] == dataplane.HopClient || tr.Block == 3 && tr.Cell[study.FactorVariant] == dataplane.HopTLS {
-			tr.Validity.Valid = false
-		}
-	}
+	w.Spoil = lost(func(tr *record.Trial) bool {
+		return tr.Block == 1 && tr.Cell[study.FactorVariant] == dataplane.HopClient || tr.Block == 3 && tr.Cell[study.FactorVariant] == dataplane.HopTLS
+	})
 	h := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, 6, 4, w)).Hops[0]
 	left := 0.0
 	for _, term := range h.Terms {
@@ -160,14 +149,12 @@ func TestHopsAddUpWithLostTrials(t *testing.T) {
 
 // If no two blocks have every cell, the parts cover different blocks, which is stated.
 func TestHopsOfDifferentBlocks(t *testing.T) {
-	lost := []string{dataplane.HopClient, dataplane.HopTLS, dataplane.HopServer, dataplane.HopClient}
+	variants := []string{dataplane.HopClient, dataplane.HopTLS, dataplane.HopServer, dataplane.HopClient}
 	for blocks, want := range map[int]bool{5: true, 6: false} {
 		w := hopWorld(0)
-		w.Spoil = func(tr *record.Trial) {
-			if tr.Block < len(lost) && tr.Cell[study.FactorVariant] == lost[tr.Block] {
-				tr.Validity.Valid = false
-			}
-		}
+		w.Spoil = lost(func(tr *record.Trial) bool {
+			return tr.Block < len(variants) && tr.Cell[study.FactorVariant] == variants[tr.Block]
+		})
 		h := analysistest.Analyze(t, kinds, analysistest.Simulate(t, hopsStudy, blocks, 4, w)).Hops[0]
 		if slices.Contains(h.Apart, dataplane.HopP50) != want {
 			t.Errorf("%d blocks: %q", blocks, h.Apart)

@@ -1,8 +1,8 @@
 // Package findings analyzes data-plane studies: latency and the cost of requests (kind.go), the
-// costs of named parts of a sidecar (bill.go, billsum.go) and of a mesh per month (money.go), the
+// costs of named parts of a sidecar (bill.go) and of a mesh per month (money.go), the
 // cost breakdown of the request path (hops.go), what limits a proxy (threads.go) and what it runs
 // (profile.go), idle cost and slope of CPU against rate (fit.go), which way of carrying requests
-// needs less in a stated mesh (sizing.go), where the tail bends up (knee.go), comparisons of
+// needs less in a stated mesh (sizing.go), comparisons of
 // versions and filters (versus.go), and whether a proxy or something else failed (gaveout.go). It
 // is pure.
 package findings
@@ -33,14 +33,14 @@ func Kind() analysis.Kind {
 				fits := fits(o)
 				f.Findings = append(append(f.Findings, fits...), moneyFits(o, fits)...)
 			}},
-			{Of: finding.FromLimits, Add: func(o *analysis.Observations, f *record.Findings) { f.Findings = append(f.Findings, limits(o)...) }},
+			analysis.Adding(finding.FromLimits, limits),
 			{Of: finding.FromProfile, Add: addProfiles},
-			{Of: finding.FromVersus, Add: func(o *analysis.Observations, f *record.Findings) { f.Findings = append(f.Findings, versus(o)...) }},
+			analysis.Adding(finding.FromVersus, versus),
 			{Of: finding.FromBill, Add: addBills},
 			{Of: finding.FromHops, Add: addHops},
 			{Of: finding.FromSizing, Add: addSizing},
 			analysis.FromSearches(),
-			{Of: finding.FromSearch, Add: func(o *analysis.Observations, f *record.Findings) { f.Findings = append(f.Findings, knees(o)...) }},
+			analysis.Adding(finding.FromSearch, knees),
 		},
 		Summarize: func(o *analysis.Observations, cell int, _ []*record.Trial, s *record.CellSummary) {
 			s.Threads, s.Heat = threads(o, cell), latencyByBlock(o, cell)
@@ -52,7 +52,7 @@ func Kind() analysis.Kind {
 		Places: []string{dataplane.FactorPlacement, study.FactorGenerators},
 		Unfair: unfair,
 		Remarks: func(o *analysis.Observations) []note.Note {
-			return slices.Concat(unsteadyWindows(o), sampledCPU(o), scattered(o), mixedWays(o), unlikeNodes(o))
+			return slices.Concat(unsteadyWindows(o), sampledCPU(o), scattered(o), mixedWays(o), o.UnlikeNodes())
 		},
 		Search: analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
 	}
@@ -103,7 +103,6 @@ func latencyByBlock(o *analysis.Observations, cell int) *record.LatencyByBlock {
 	return out
 }
 
-// dataMeasures lists the measures of data-plane studies.
 func dataMeasures(s *study.Study) []analysis.Measure {
 	out := append(analysis.LatencyMeasures(s), waitingMeasures()...)
 	if s.Measured(study.MeasureLatency) {
@@ -112,11 +111,7 @@ func dataMeasures(s *study.Study) []analysis.Measure {
 	out = append(out, ofParts(s, study.FamilyCPU, func(t *record.Trial, part string) float64 { return analysis.CPUPerRequest(t, part, record.CPU.TotalS) })...)
 	out = append(out, level(analysis.MeasureOf(dataplane.FindingIdleNode, idleNode)), level(analysis.MeasureOf(dataplane.FindingNodesNet, nodesNet)))
 	out = append(out, ofParts(s, study.FamilyMemory, analysis.Memory)...)
-	priced := moneyMeasures(s)
-	for i := range priced {
-		priced[i] = level(priced[i])
-	}
-	return slices.Concat(out, threadMeasures(s), probeMeasures(), priced)
+	return slices.Concat(out, threadMeasures(s), probeMeasures(), moneyMeasures(s))
 }
 
 // level marks a measure as scattering around a typical value, which is reported.
@@ -125,7 +120,6 @@ func level(m analysis.Measure) analysis.Measure {
 	return m
 }
 
-// ofParts measures each part.
 func ofParts(s *study.Study, family string, of func(t *record.Trial, part string) float64) []analysis.Measure {
 	return analysis.OfFamily(s, family, func(d finding.Def) analysis.Measure {
 		return ofPart(d, func(_ *analysis.Observations, t *record.Trial) float64 { return of(t, d.Part) })

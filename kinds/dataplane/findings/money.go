@@ -1,8 +1,10 @@
 package findings
 
 import (
+	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
@@ -35,7 +37,7 @@ func moneyMeasures(s *study.Study) []analysis.Measure {
 				}
 				return line(m.Price(u)).Estimate
 			})
-			one.Alone = !compared
+			one.Alone, one.Typical = !compared, true
 			out = append(out, one)
 		}
 	}
@@ -56,12 +58,8 @@ func memoryPriced(s *study.Study) bool {
 // baselineLevel returns the level of a factor that the study's baseline names, directly or by its
 // variant; "" if it leaves the factor unchanged.
 func baselineLevel(s *study.Study, factor string) string {
-	for _, v := range s.Variants {
-		if level, ok := v.Levels[factor]; ok && v.Name == s.Baseline[study.FactorVariant] {
-			return level
-		}
-	}
-	return s.Baseline[factor]
+	levels, _ := s.VariantLevels(s.Baseline[study.FactorVariant])
+	return cmp.Or(levels[factor], s.Baseline[factor])
 }
 
 // trialUse returns the use of one request by a hop's proxies. Each sidecar counts as the mean over
@@ -114,30 +112,26 @@ func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding
 		cell        record.Cell
 		idle, slope []record.Finding
 	}
-	var order []string
-	by := map[string]*parts{}
-	sidecarParts := record.Way(study.ProxyParts).At(record.PlaceSidecar)
+	var all []*parts
 	for _, f := range fits {
-		for _, part := range sidecarParts {
-			idle := f.Name == "cpu_"+part+dataplane.FitIdle
-			if !idle && f.Name != "cpu_"+part+dataplane.FitSlope {
-				continue
-			}
-			key := f.Cell.Key()
-			if by[key] == nil {
-				by[key] = &parts{cell: f.Cell}
-				order = append(order, key)
-			}
-			if idle {
-				by[key].idle = append(by[key].idle, f)
-			} else {
-				by[key].slope = append(by[key].slope, f)
-			}
+		part, cpu := strings.CutPrefix(f.Name, "cpu_")
+		part, idle := strings.CutSuffix(part, dataplane.FitIdle)
+		part, slope := strings.CutSuffix(part, dataplane.FitSlope)
+		if p, ok := record.ProxyOf(part); !ok || p.Place != record.PlaceSidecar || !cpu || !idle && !slope {
+			continue
+		}
+		i := slices.IndexFunc(all, func(p *parts) bool { return p.cell.Key() == f.Cell.Key() })
+		if i < 0 {
+			i, all = len(all), append(all, &parts{cell: f.Cell})
+		}
+		if idle {
+			all[i].idle = append(all[i].idle, f)
+		} else {
+			all[i].slope = append(all[i].slope, f)
 		}
 	}
 	var out []record.Finding
-	for _, key := range order {
-		p := by[key]
+	for _, p := range all {
 		f := o.Named(study.FindingMoneyFit, p.cell)
 		f.Verdict, f.Blocks = record.VerdictMeasured, math.MaxInt
 		var u money.Use

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,59 +20,59 @@ import (
 func clientsOn(t *record.Trial) []record.NodeAt {
 	out := []record.NodeAt{t.Nodes[record.PartGenerator]}
 	for i := 1; i < len(t.Hands); i++ {
-		at, ok := t.Nodes[record.OfHand(record.PartGenerator, i)]
-		if !ok {
-			at.Name = t.Hands[i].Node
-		}
-		out = append(out, at)
+		out = append(out, t.Nodes[record.OfHand(record.PartGenerator, i)])
 	}
 	return out
 }
 
-// onSeveralNodes reports whether a trial's pods ran on more than one node.
-func onSeveralNodes(t *record.Trial) bool {
-	names := map[string]bool{}
-	for _, at := range t.Nodes {
-		names[at.Name] = true
-	}
-	for _, at := range clientsOn(t) {
-		names[at.Name] = true
-	}
-	delete(names, "")
-	return len(names) > 1
-}
-
-// Ways between the pods of a client and a server.
-const (
-	onOneNode = iota
-	onTwoNodes
-	inTwoZones
-	onMixed // different ways for different generators
-)
-
-// wayOn returns the way from clients to a server.
-func wayOn(clients []record.NodeAt, server record.NodeAt) int {
-	way := -1
+func pathBetween(clients []record.NodeAt, server record.NodeAt) string {
+	path := ""
 	for _, client := range clients {
-		its := inTwoZones
+		its := "in two zones"
 		switch {
 		case client.Name == server.Name:
-			its = onOneNode
+			its = "on one node"
 		case client.Zone == server.Zone || client.Zone == "":
-			its = onTwoNodes
+			its = "on two nodes"
 		}
-		if way >= 0 && its != way {
-			return onMixed
+		if path != "" && its != path {
+			return pathsMixed
 		}
-		way = its
+		path = its
 	}
-	return way
+	return path
 }
 
+const pathsMixed = "mixed (several generators, placed differently)"
+
 // scattered warns of pods and proxies that Kubernetes put sometimes on one node and sometimes on
-// several: some figures then include the way between nodes and others do not.
+// several: some figures then include the path between nodes and others do not.
 func scattered(o *analysis.Observations) []note.Note {
 	return append(scatteredPods(o), scatteredProxies(o)...)
+}
+
+func scatteredPods(o *analysis.Observations) []note.Note {
+	trials := map[string]int{}
+	for i := range o.Run.Trials {
+		t := &o.Run.Trials[i]
+		clients, server := clientsOn(t), t.Nodes[record.PartWorker]
+		if level := t.Cell[dataplane.FactorPlacement]; level != "" && level != dataplane.PlacementScheduled || !t.Validity.Valid || clients[0].Name == "" || server.Name == "" {
+			continue
+		}
+		trials[pathBetween(clients, server)]++
+	}
+	if len(trials) < 2 && trials[pathsMixed] == 0 {
+		return nil
+	}
+	return []note.Note{noteScatteredPods.Of(words.List(inTrials(trials)))}
+}
+
+// inTrials formats numbers of trials: "on one node in 2".
+func inTrials(trials map[string]int) (out []string) {
+	for _, what := range slices.Sorted(maps.Keys(trials)) {
+		out = append(out, fmt.Sprintf("%s in %d", what, trials[what]))
+	}
+	return out
 }
 
 // scatteredProxies warns of cells in which a proxy with its own pod ran sometimes next to client or
@@ -97,12 +98,8 @@ func scatteredProxies(o *analysis.Observations) (out []note.Note) {
 				}
 			}
 		}
-		var parts []string
-		for _, where := range slices.Sorted(maps.Keys(trials)) {
-			parts = append(parts, fmt.Sprintf("%s in %d", where, trials[where]))
-		}
-		if len(parts) > 0 {
-			out = append(out, noteScatteredProxy.Of(p.Noun, words.List(parts)))
+		if len(trials) > 0 {
+			out = append(out, noteScatteredProxy.Of(p.Noun, words.List(inTrials(trials))))
 		}
 	}
 	return out
@@ -125,29 +122,6 @@ func besideWhom(t *record.Trial, at record.NodeAt) string {
 	return "in another zone than the server"
 }
 
-// scatteredPods is scattered for client and server.
-func scatteredPods(o *analysis.Observations) []note.Note {
-	var trials [onMixed + 1]int
-	for i := range o.Run.Trials {
-		t := &o.Run.Trials[i]
-		clients, server := clientsOn(t), t.Nodes[record.PartWorker]
-		if level := t.Cell[dataplane.FactorPlacement]; level != "" && level != dataplane.PlacementScheduled || !t.Validity.Valid || clients[0].Name == "" || server.Name == "" {
-			continue
-		}
-		trials[wayOn(clients, server)]++
-	}
-	var parts []string
-	for way, where := range []string{onOneNode: "on one node", onTwoNodes: "on two nodes", inTwoZones: "in two zones", onMixed: "mixed (several generators, placed differently)"} {
-		if n := trials[way]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s in %d", where, n))
-		}
-	}
-	if len(parts) < 2 && trials[onMixed] == 0 {
-		return nil
-	}
-	return []note.Note{noteScatteredPods.Of(words.List(parts))}
-}
-
 // allOneWay makes the requests of all trials of a cell pass the same proxies.
 const allOneWay = "--set placement=same-node or placement=other-node makes all trials alike"
 
@@ -164,35 +138,65 @@ func mixedWays(o *analysis.Observations) (out []note.Note) {
 			}
 			trials[cmp.Or(words.List(passed), "no proxy")]++
 		}
-		if len(trials) < 2 {
-			continue
+		if len(trials) > 1 {
+			out = append(out, noteMixedWays.Of(o.Plan.Label(cell), strings.Join(inTrials(trials), ", and ")))
 		}
-		var parts []string
-		for _, passed := range slices.Sorted(maps.Keys(trials)) {
-			parts = append(parts, fmt.Sprintf("%s in %d", passed, trials[passed]))
-		}
-		out = append(out, noteMixedWays.Of(o.Plan.Label(cell), strings.Join(parts, ", and ")))
 	}
 	return out
 }
 
-// unlikeNodes names the nodes of trials if they are different machines: the figures then include
-// the difference between client's and server's machine.
-func unlikeNodes(o *analysis.Observations) []note.Note {
-	trials, apart := 0, 0
-	for i := range o.Run.Trials {
-		t := &o.Run.Trials[i]
-		clients, server := clientsOn(t), t.Nodes[record.PartWorker]
-		if !t.Validity.Valid || clients[0].Machine == "" || server.Machine == "" {
-			continue
-		}
-		trials++
-		if slices.ContainsFunc(clients, func(at record.NodeAt) bool { return at.Machine != "" && at.Machine != server.Machine }) {
-			apart++
+// A node proxy runs whether requests pass it or not. Its use without requests is measured in the
+// windows of the cells whose requests pass none, which alternate in the same blocks with the other
+// cells, so that machine drift cancels. Those windows are not silent: both kinds include other
+// pods' requests, and messages from the control plane.
+
+// idleNode returns the use of one node proxy in the window of a trial whose requests pass none, in
+// thousandths of a CPU; NaN for other trials.
+func idleNode(_ *analysis.Observations, t *record.Trial) float64 {
+	cpu, ok := t.CPU[record.PartIdleNode]
+	if !ok || t.IdleNodes == 0 || t.Window.Seconds <= 0 || len(study.WayOfTrial(t).At(record.PlaceNode)) > 0 {
+		return math.NaN()
+	}
+	return cpu.TotalS() * 1e3 / t.Window.Seconds / float64(t.IdleNodes)
+}
+
+// idleIn returns the mean of idleNode over the trials of a block; NaN if it has none.
+func idleIn(o *analysis.Observations, block int) float64 {
+	sum, n := 0.0, 0
+	for cell := range o.Plan.Cells {
+		for _, t := range o.ValidIn(cell, block) {
+			if v := idleNode(o, t); !math.IsNaN(v) {
+				sum, n = sum+v, n+1
+			}
 		}
 	}
-	if apart == 0 {
-		return o.UnlikeNodes("")
+	return sum / float64(n)
+}
+
+// nodesNet returns the use per request of the node proxies that a trial's requests pass, in
+// microseconds, minus the idle use of as many proxies.
+func nodesNet(o *analysis.Observations, t *record.Trial) float64 {
+	parts := study.WayOfTrial(t).At(record.PlaceNode)
+	if len(parts) == 0 || t.Load.AnsweredWithin() <= 0 {
+		return math.NaN()
 	}
-	return o.UnlikeNodes(fmt.Sprintf(". Client and server ran on different machines in %d of %d trials", apart, trials))
+	used := 0.0
+	for _, part := range parts {
+		used += analysis.CPUPerRequest(t, part, record.CPU.TotalS)
+	}
+	// Several generators may use several nodes; a waypoint needs none on its own.
+	nodes := nodesOf(t, record.ProxyParts()...)
+	idle := idleIn(o, t.Block) * 1e-3 * float64(max(len(parts), len(nodes))) * t.Window.Seconds
+	return used - idle*1e6/float64(t.Load.AnsweredWithin())
+}
+
+// nodesOf returns the known nodes of a trial's parts, except some parts.
+func nodesOf(t *record.Trial, except ...string) map[string]bool {
+	nodes := map[string]bool{}
+	for part, at := range t.Nodes {
+		if at.Name != "" && !slices.Contains(except, part) {
+			nodes[at.Name] = true
+		}
+	}
+	return nodes
 }

@@ -51,9 +51,9 @@ func TestScattered(t *testing.T) {
 		"always two":         {[]string{"none a@x b@x", "both b@x a@x"}, ""},
 		"as asked":           {[]string{"none a a same-node", "none a b other-node", "none a@x c@y other-zone"}, ""},
 		"one and two":        {[]string{"none a a", "both b b", "both a b"}, "on one node in 2 and on two nodes in 1 trials"},
-		"all three":          {[]string{"none a@x a@x as-scheduled", "both a@x b@x as-scheduled", "both a@x c@y as-scheduled"}, "on one node in 1, on two nodes in 1 and in two zones in 1 trials"},
+		"all three":          {[]string{"none a@x a@x as-scheduled", "both a@x b@x as-scheduled", "both a@x c@y as-scheduled"}, "in two zones in 1, on one node in 1 and on two nodes in 1 trials"},
 		"generators apart":   {[]string{"none a+b a", "both a+b a"}, "put client and server mixed (several generators, placed differently) in 2 trials"},
-		"not the first one":  {[]string{"none a+a a", "both a+b a"}, "on one node in 1 and mixed (several generators, placed differently) in 1 trials"},
+		"not the first one":  {[]string{"none a+a a", "both a+b a"}, "mixed (several generators, placed differently) in 1 and on one node in 1 trials"},
 		"zones of some":      {[]string{"none b@x+c@y a@x"}, "mixed"},
 		"all far":            {[]string{"none b@x+c@x a@x", "both b@x a@x"}, ""},
 		"not of those asked": {[]string{"none a a", "none a b other-node"}, ""},
@@ -62,12 +62,7 @@ func TestScattered(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	o := placedTrials("none a+b a")
-	delete(o.Run.Trials[0].Nodes, record.OfHand(record.PartGenerator, 1))
-	if got := scattered(o); len(got) != 1 || !strings.Contains(got[0].String(), "mixed") {
-		t.Errorf("a record that names the others' nodes alone: %q", got)
-	}
-	o = placedTrials("none a a", "both a b")
+	o := placedTrials("none a a", "both a b")
 	o.Run.Trials[1].Validity.Valid = false
 	if got := scattered(o); got != nil {
 		t.Errorf("a trial that is not valid: %q", got)
@@ -102,25 +97,6 @@ func TestScatteredWaypoint(t *testing.T) {
 	}
 }
 
-func TestUnlikeNodes(t *testing.T) {
-	for name, c := range map[string]struct {
-		trials []string
-		want   string
-	}{
-		"no nodes":         {[]string{"none", "both"}, ""},
-		"not known":        {[]string{"none a b", "both b a"}, ""},
-		"alike":            {[]string{"none a:m b:m", "both b:m a:m"}, ""},
-		"client, server":   {[]string{"none a:m b:n", "both a:m b:n"}, "the nodes differ: a is m; b is n. Client and server ran on different machines in 2 of 2 trials"},
-		"one cell on both": {[]string{"none a:m a:m", "both a:m a:m", "both b:n b:n"}, "a is m; b is n. In 1 of 2 cells an interval mixes different machines"},
-		"not the first":    {[]string{"none a:m+b:n a:m", "both a:m+a:m a:m"}, "a is m; b is n. Client and server ran on different machines in 1 of 2 trials. In 1 of 2 cells an interval mixes different machines"},
-		"cells apart":      {[]string{"none a:m a:m", "both b:n b:n"}, "the nodes differ: a is m; b is n"},
-	} {
-		if got := note.Words(unlikeNodes(placedTrials(c.trials...))); !strings.HasSuffix(got, c.want) || (got == "") != (c.want == "") {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-}
-
 // Blocks that ran on another machine than most are in no interval, and are named.
 func TestMachinesAreNotPooled(t *testing.T) {
 	run, left := analysistest.Simulate(t, analysistest.QuickStudy, 6, 3, analysistest.Quiet()), 0
@@ -141,13 +117,5 @@ func TestMachinesAreNotPooled(t *testing.T) {
 	}
 	if want := fmt.Sprintf("the nodes differ: node-m is m; node-n is n. %d trials are left out for that", left); !slices.Contains(note.Texts(f.Warnings), want) {
 		t.Errorf("warnings %q", f.Warnings)
-	}
-}
-
-// Trials with other levels of these factors run on other machines on purpose, so their machines are
-// not compared.
-func TestFactorsThatPlacePods(t *testing.T) {
-	if got := Kind().Places; !slices.Equal(got, []string{dataplane.FactorPlacement, study.FactorGenerators}) {
-		t.Errorf("%q", got)
 	}
 }

@@ -95,24 +95,15 @@ func readFilters(run record.Run, file string) (filters []profile.ConfigFilter, e
 	return filters, json.NewDecoder(io.LimitReader(in, maxFilterFile)).Decode(&filters)
 }
 
-// addProfiles adds the findings from profiles.
+// addProfiles adds each cost centre's share of a proxy's CPU time, the share of named samples, the
+// cost of profiling itself, and the data for the page's charts.
 func addProfiles(o *analysis.Observations, f *record.Findings) {
-	found, views, unread := profileFindings(o)
-	f.Profiles, f.Findings, f.Warnings = views, append(f.Findings, found...), append(f.Warnings, unread...)
-}
-
-// profileFindings returns each cost centre's share of a proxy's CPU time, the share of named
-// samples, the cost of profiling itself, and the data for the page's charts.
-func profileFindings(o *analysis.Observations) (out []record.Finding, views []json.RawMessage, warnings []note.Note) {
-	var costs told
-	var at []int // their indexes in the findings
+	costs := told{o: o}
 	for cell := range o.Plan.Cells {
-		all, lost := profiles(o, cell)
-		warnings = append(warnings, lost...)
+		all, unread := profiles(o, cell)
+		f.Warnings = append(f.Warnings, unread...)
 		for _, one := range all {
-			if profileCost(&costs, o, cell, one) {
-				at, out = append(at, len(out)), append(out, record.Finding{})
-			}
+			profileCost(&costs, cell, one)
 			if len(one.profiles) == 0 {
 				continue
 			}
@@ -122,32 +113,31 @@ func profileFindings(o *analysis.Observations) (out []record.Finding, views []js
 			}
 			summary, view := profile.Summarise(title, one.profiles, one.filters, 0)
 			if data, err := json.Marshal(view); err == nil {
-				views = append(views, data)
+				f.Profiles = append(f.Profiles, data)
 			}
 			if summary.TooFew {
-				warnings = append(warnings, noteThinProfile.Of(title, profile.Few(summary.Samples)))
+				f.Warnings = append(f.Warnings, noteThinProfile.Of(title, profile.Few(summary.Samples)))
 				continue
 			}
-			known := o.Named(dataplane.FindingProfileNamed+"_"+one.part, o.Short(cell))
-			known.Estimate, known.Low, known.High, known.Blocks, known.Verdict = summary.Trust, summary.Trust, summary.Trust, len(one.profiles), record.VerdictMeasured
-			out = append(out, known)
+			add := func(name string, share, low, high float64, blocks int) *record.Finding {
+				x := o.Named(name, o.Short(cell))
+				x.Estimate, x.Low, x.High, x.Blocks, x.Verdict = share, low, high, blocks, record.VerdictMeasured
+				f.Findings = append(f.Findings, x)
+				return &f.Findings[len(f.Findings)-1]
+			}
+			add(dataplane.FindingProfileNamed+"_"+one.part, summary.Trust, summary.Trust, summary.Trust, len(one.profiles))
 			for _, c := range summary.Costs.Centres {
 				if c.Share < leastCentre || c.Low <= 0 || !profile.Tells(c.Weight, summary.Costs.Total, summary.Samples) {
 					continue
 				}
-				f := o.Named(dataplane.FindingCentre+"_"+one.part+"_"+slug(c.Group+" "+c.Name), o.Short(cell))
-				f.Estimate, f.Low, f.High, f.Blocks, f.Verdict = c.Share, c.Low, c.High, summary.Costs.Blocks, record.VerdictMeasured
+				centre := add(dataplane.FindingCentre+"_"+one.part+"_"+slug(c.Group+" "+c.Name), c.Share, c.Low, c.High, summary.Costs.Blocks)
 				if summary.Samples < fewSamples {
-					f.Warnings = append(f.Warnings, noteFewSamples.Of(summary.Samples))
+					centre.Warnings = append(centre.Warnings, noteFewSamples.Of(summary.Samples))
 				}
-				out = append(out, f)
 			}
 		}
 	}
-	for i, f := range costs.judge() {
-		out[at[i]] = f
-	}
-	return out, views, warnings
+	f.Findings = append(f.Findings, costs.judge()...)
 }
 
 // fewSamples is the number of samples below which shares get a warning.
@@ -161,9 +151,9 @@ func slug(s string) string {
 }
 
 // profileCost adds how much more CPU a proxy used while profiled than in its trial's window, at the
-// same fixed rate. It returns false if that is unknown. Both come from the same pods, whose
-// variation therefore cancels.
-func profileCost(all *told, o *analysis.Observations, cell int, one profiled) bool {
+// same fixed rate, if that is known. Both come from the same pods, whose variation therefore
+// cancels.
+func profileCost(all *told, cell int, one profiled) {
 	var ratios []float64
 	for i, t := range one.trials {
 		cpu, ok := t.CPU[one.part]
@@ -176,15 +166,15 @@ func profileCost(all *told, o *analysis.Observations, cell int, one profiled) bo
 		}
 	}
 	if len(ratios) == 0 {
-		return false
+		return
 	}
 	d := analysis.Difference{Estimate: stat.Mean(ratios, stat.Options{Say: words.Percent}), Say: words.Percent}
-	f := o.Named(dataplane.FindingProfileCost+"_"+one.part, o.Short(cell))
-	if f.Blocks = d.Blocks; !d.Defined() || d.Blocks < analysis.MinBlocks {
+	f := all.o.Named(dataplane.FindingProfileCost+"_"+one.part, all.o.Short(cell))
+	if f.Blocks = d.Blocks; d.Defined() && d.Blocks >= analysis.MinBlocks {
+		f = d.Put(f, 0)
+	} else { // no interval means no number
 		f.Warnings = d.Warnings
-		all.add(analysis.Invalid(f, d.Blocks), d, nil) // no interval means no number
-		return true
+		f = analysis.Invalid(f, d.Blocks)
 	}
-	all.add(d.Put(f, 0), d, nil)
-	return true
+	all.add(f, d, analysis.Measure{}, 1)
 }

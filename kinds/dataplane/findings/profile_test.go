@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,8 +46,8 @@ func profiledRun(t *testing.T, share func(block int) float64, more float64) reco
 		filter := int(100 * share(trial.Block))
 		var b bytes.Buffer
 		p, err := profile.ReadFolded(strings.NewReader(
-			"main;Envoy::Extensions::HttpFilters::IstioStats::Filter::log " + itoa(filter) + "\n" +
-				"main;Envoy::Router::Filter::decodeHeaders;tcp_sendmsg_[k] " + itoa(100-filter) + "\n"))
+			"main;Envoy::Extensions::HttpFilters::IstioStats::Filter::log " + strconv.Itoa(filter) + "\n" +
+				"main;Envoy::Router::Filter::decodeHeaders;tcp_sendmsg_[k] " + strconv.Itoa(100-filter) + "\n"))
 		must.OK(t, err)
 		must.OK(t, p.WritePprof(&b))
 		files[file] = b.Bytes()
@@ -65,11 +66,6 @@ func profiledRun(t *testing.T, share func(block int) float64, more float64) reco
 		return io.NopCloser(bytes.NewReader(data)), nil
 	}
 	return run
-}
-
-func itoa(n int) string {
-	data, _ := json.Marshal(n)
-	return string(data)
 }
 
 // Shares of cost centres have intervals over the run's blocks, the cost of profiling is reported,

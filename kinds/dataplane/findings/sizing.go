@@ -22,17 +22,12 @@ func addSizing(o *analysis.Observations, f *record.Findings) {
 // factors.
 func carriedWays(o *analysis.Observations) []*carrying.Ways {
 	var all []carrying.Of
-	for _, g := range along(o, rateAxis()) {
+	for _, g := range along(o, rateAxis) {
 		if len(g.cells) > 1 {
 			all = append(all, carrying.Of{Other: without(o, g.cell, study.FactorSidecars), Add: func(z *carrying.Ways) { addWay(o, z, g) }})
 		}
 	}
 	return carrying.Sort(all)
-}
-
-// rateAxis returns the axis of the rate.
-func rateAxis() axis {
-	return axes[slices.IndexFunc(axes, func(a axis) bool { return a.traffic })]
 }
 
 // addWay adds the way of a track, unless no whole mesh can have it.
@@ -72,9 +67,9 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 			continue
 		}
 		w.Measure(u, len(o.Units), func(place record.Place) []stat.FitPoint {
-			return points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) { return usedAt(t, u.Of, place) })
+			return points(o, rateAxis, g, func(t *record.Trial) (float64, bool) { return usedAt(t, u.Of, place) })
 		})
-		w.MeasureAgent(u, points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) { return usedByAgent(t, u.Of) }))
+		w.MeasureAgent(u, points(o, rateAxis, g, func(t *record.Trial) (float64, bool) { return usedByAgent(t, u.Of) }))
 	}
 	z.All = append(z.All, w)
 }
@@ -82,11 +77,11 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 // idleOnNodes returns what one node proxy used of each resource in trials whose requests pass none.
 func idleOnNodes(o *analysis.Observations, g *track) map[string][]stat.FitPoint {
 	return map[string][]stat.FitPoint{
-		record.SizedCPU: points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) {
+		record.SizedCPU: points(o, rateAxis, g, func(t *record.Trial) (float64, bool) {
 			v := idleNode(o, t)
 			return v / 1e3, stat.Finite(v)
 		}),
-		record.SizedMemory: points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) {
+		record.SizedMemory: points(o, rateAxis, g, func(t *record.Trial) (float64, bool) {
 			v := analysis.Memory(t, record.PartIdleNode) / float64(t.IdleNodes)
 			return v, stat.Finite(v)
 		}),
@@ -163,8 +158,8 @@ func machineSlopes(o *analysis.Observations, g *track) []float64 {
 	if !o.Plan.Study.Measured(study.MeasureCPU) {
 		return nil
 	}
-	return carrying.MachineSlopes(len(o.Units), points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) {
+	return carrying.MachineSlopes(len(o.Units), points(o, rateAxis, g, func(t *record.Trial) (float64, bool) {
 		cpu, ok := t.CPU[record.PartMachine]
-		return cpu.TotalS() / t.Window.Seconds, ok && t.Window.Seconds > 0 && (t.Others != nil || !onSeveralNodes(t))
+		return cpu.TotalS() / t.Window.Seconds, ok && t.Window.Seconds > 0 && (t.Others != nil || len(nodesOf(t)) < 2)
 	}))
 }

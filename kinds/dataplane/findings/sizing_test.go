@@ -10,7 +10,9 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/analysis/carrying"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 var sizingStudy = strings.NewReplacer("[latency, cpu]", "[latency, cpu, memory]", "[none, both]", "[none, client, both, ambient]").Replace(analysistest.RateStudy) + `
@@ -19,8 +21,8 @@ sizing: {pods: 100, nodes: 10, rps: 1000, l7: 20%, waypoints: 2}
 
 // carryingWorld has sidecars of 15 mCPU and 200 us per request, for the two together, node proxies
 // of 40 mCPU and 70 us and, in place of the client's sidecar alone, a waypoint of 20 mCPU, with
-// which a request takes 420 us.
-func carryingWorld() analysistest.World {
+// which a request takes 420 us. more changes its trials.
+func carryingWorld(more ...func(*record.Trial)) analysistest.World {
 	w := analysistest.Quiet()
 	plain := w.CPU
 	w.CPU = func(c record.Cell, part string, rps float64) float64 {
@@ -32,16 +34,21 @@ func carryingWorld() analysistest.World {
 		}
 		return plain(c, part, rps)
 	}
-	w.Spoil = func(t *record.Trial) {
-		if t.Cell["sidecars"] != "client" {
-			return
-		}
+	through := func(t *record.Trial) {
 		t.Way = record.Way{record.PartClientNode, record.PartWaypoint, record.PartServerNode}
 		delete(t.CPU, record.PartClientProxy)
 		rps, scatter := float64(t.Load.Completed)/t.Window.Seconds, 1+0.01*float64(t.Block%3-1)
 		for part, cores := range map[string]float64{record.PartClientNode: 0.04 + 60e-6*rps, record.PartServerNode: 0.04 + 60e-6*rps, record.PartWaypoint: 0.02 + 300e-6*rps} {
 			t.CPU[part] = record.CPU{UserS: cores * scatter * t.Window.Seconds}
 			t.Memory[part] = record.Memory{PSSBytes: 40e6 + int64(t.Block)*1e5}
+		}
+	}
+	w.Spoil = func(t *record.Trial) {
+		if t.Cell["sidecars"] == "client" {
+			through(t)
+		}
+		for _, change := range more {
+			change(t)
 		}
 	}
 	return w
@@ -108,16 +115,14 @@ func TestSizing(t *testing.T) {
 // redirection.
 func TestSizingWithTheNodeAgent(t *testing.T) {
 	of := func(agents int, forSidecars bool) record.Findings {
-		w := carryingWorld()
-		spoil := w.Spoil
-		w.Spoil = func(t *record.Trial) {
-			if spoil(t); agents == 0 {
+		w := carryingWorld(func(t *record.Trial) {
+			if agents == 0 {
 				return
 			}
 			t.NodeAgents, t.AgentForSidecars = agents, forSidecars
 			t.CPU[record.PartNodeAgent] = record.CPU{UserS: 0.002 * float64(agents) * t.Window.Seconds}
 			t.Memory[record.PartNodeAgent] = record.Memory{PSSBytes: int64(agents) * 78e6}
-		}
+		})
 		return analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 6, 5, w))
 	}
 	without, with, served := of(0, false), of(2, false), of(2, true)
@@ -183,14 +188,11 @@ func TestSizingBorder(t *testing.T) {
 // Trials of one way whose pods were on one node in some blocks and on two in others are not
 // combined.
 func TestSizingOfTrialsThatWentSeveralWays(t *testing.T) {
-	w := carryingWorld()
-	spoil := w.Spoil
-	w.Spoil = func(t *record.Trial) {
-		spoil(t)
+	w := carryingWorld(func(t *record.Trial) {
 		if t.Cell["sidecars"] == "ambient" && t.Block == 0 {
 			t.Way = record.Way{record.PartNode, record.PartNode}
 		}
-	}
+	})
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 6, 5, w))
 	for _, way := range f.Sizings[0].Ways {
 		if way.Name == "ambient" {
@@ -234,13 +236,11 @@ func TestSizingThatCannotSay(t *testing.T) {
 // Borders are searched for within the range of a way's valid trials; the range of other ways, or of
 // the plan, does not count.
 func TestSizingReachesAsFarAsTrialsAreValid(t *testing.T) {
-	w := carryingWorld()
-	spoil := w.Spoil
-	w.Spoil = func(t *record.Trial) {
-		if spoil(t); t.Cell["sidecars"] == "both" && t.Cell["rate"] == "3000" {
+	w := carryingWorld(func(t *record.Trial) {
+		if t.Cell["sidecars"] == "both" && t.Cell["rate"] == "3000" {
 			t.Validity = record.Validity{}
 		}
-	}
+	})
 	text := strings.NewReplacer("nodes: 10", "nodes: 100", "rps: 1000", "rps: 60000").Replace(sizingStudy)
 	z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, w)).Sizings[0]
 	seen := 0
@@ -300,5 +300,88 @@ func TestSizingWithPrices(t *testing.T) {
 func less(way, does, than string) func(note.Note) bool {
 	return func(n note.Note) bool {
 		return n.Is(carrying.SaysLess) && slices.Equal(n.Args[:3], []any{way, does, than})
+	}
+}
+
+// onNodes makes a proxy on each of two nodes carry the requests of the cells with sidecars: they
+// use 5 thousandths of a CPU each without requests, and 80 us more per request together.
+func onNodes(t *record.Trial) {
+	idle := 0.005 * t.Window.Seconds
+	t.Nodes = map[string]record.NodeAt{record.PartGenerator: {Name: "a"}, record.PartWorker: {Name: "b"}}
+	delete(t.CPU, record.PartClientProxy)
+	delete(t.CPU, record.PartServerProxy)
+	if t.Cell[study.FactorSidecars] == study.SidecarsNone {
+		t.CPU[record.PartIdleNode], t.IdleNodes = record.CPU{UserS: 2 * idle}, 2
+		return
+	}
+	t.Way = record.Way{record.PartClientNode, record.PartServerNode}
+	for _, part := range t.Way {
+		t.CPU[part] = record.CPU{UserS: idle + 40e-6*float64(t.Load.Completed)}
+	}
+}
+
+// The idle use of node proxies is reported separately from their cost.
+func TestProxiesOnNodes(t *testing.T) {
+	w := analysistest.Quiet()
+	w.Spoil = onNodes
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.RateStudy, 6, 5, w))
+	near := func(f record.Findings, name string, cell record.Cell, want float64, unit string) {
+		t.Helper()
+		x := analysistest.Get(t, f, name, cell)
+		if math.Abs(x.Estimate-want) > 0.02*want || x.Unit != unit || x.Verdict != record.VerdictMeasured {
+			t.Errorf("%s of %v: %+v, want %g %s", name, cell, x, want, unit)
+		}
+	}
+	for _, rate := range []string{"250", "1000", "3000"} {
+		near(f, dataplane.FindingIdleNode, record.Cell{"sidecars": "none", "rate": rate}, 5, "mCPU")
+		near(f, dataplane.FindingNodesNet, record.Cell{"sidecars": "both", "rate": rate}, 80, "us/request")
+	}
+	// A waypoint connects to the pods' nodes itself: its own node has no proxy on the way.
+	w.Spoil = func(t *record.Trial) {
+		onNodes(t)
+		if len(t.Way) > 0 {
+			t.Nodes[record.PartWaypoint] = record.NodeAt{Name: "c"}
+		}
+	}
+	through := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.RateStudy, 6, 5, w))
+	for _, rate := range []string{"250", "1000", "3000"} {
+		near(through, dataplane.FindingNodesNet, record.Cell{"sidecars": "both", "rate": rate}, 80, "us/request")
+	}
+	w.Spoil = onNodes
+	for _, x := range f.Findings {
+		if x.Name == dataplane.FindingIdleNode && x.Cell["sidecars"] == "both" || x.Name == dataplane.FindingNodesNet && x.Cell["sidecars"] == "none" {
+			t.Errorf("%+v", x)
+		}
+	}
+	// Without a cell whose requests pass none, the idle part is unknown.
+	text := strings.Replace(strings.Replace(analysistest.RateStudy, "sidecars: [none, both]", "sidecars: [both]", 1), "baseline: {sidecars: none}\n", "", 1)
+	f = analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, w))
+	for _, x := range f.Findings {
+		if strings.HasPrefix(x.Name, "cpu_of_") {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// What a request takes of the whole machine is only reported for a single machine: of several nodes
+// the trial has the server's, unless it knows that they share one.
+func TestSizingOnSeveralMachines(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes  map[string]record.NodeAt
+		others *record.Others
+		told   bool
+	}{
+		"one node":    {map[string]record.NodeAt{record.PartGenerator: {Name: "a"}, record.PartWorker: {Name: "a"}}, nil, true},
+		"two nodes":   {map[string]record.NodeAt{record.PartGenerator: {Name: "a"}, record.PartWorker: {Name: "b"}}, nil, false},
+		"one machine": {map[string]record.NodeAt{record.PartGenerator: {Name: "a"}, record.PartWorker: {Name: "b"}}, &record.Others{}, true},
+		"not known":   {nil, nil, true},
+	} {
+		w := carryingWorld(func(t *record.Trial) { t.Nodes, t.Others = tt.nodes, tt.others })
+		z := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 4, 5, w)).Sizings[0]
+		for _, way := range z.Ways {
+			if (way.Machine != nil) != tt.told {
+				t.Errorf("%s, %s: %+v", name, way.Name, way.Machine)
+			}
+		}
 	}
 }

@@ -60,14 +60,7 @@ func threadMeasures(s *study.Study) []analysis.Measure {
 	})
 	add(dataplane.FindingImbalance, func(th record.Threads) float64 { return imbalance(workersBusy(th)) })
 	add(dataplane.FindingWorkerWait, func(th record.Threads) float64 {
-		var wait float64
-		n := 0
-		for _, t := range th.Threads {
-			if _, ok := t.Worker(); ok {
-				wait, n = wait+t.WaitS, n+1
-			}
-		}
-		return wait / float64(n) / th.Seconds
+		return stat.Average(workers(th, func(t record.Thread) float64 { return t.WaitS }))
 	})
 	add(dataplane.FindingThrottled, throttled)
 	add(dataplane.FindingInvoluntary, func(th record.Threads) float64 {
@@ -80,28 +73,29 @@ func threadMeasures(s *study.Study) []analysis.Measure {
 	return out
 }
 
-// workersBusy returns the shares of time for which a proxy's workers ran.
-func workersBusy(th record.Threads) []float64 {
+// workers returns a figure of each of a proxy's workers, in seconds, as a share of time.
+func workers(th record.Threads, seconds func(record.Thread) float64) []float64 {
 	var out []float64
 	for _, t := range th.Threads {
 		if _, ok := t.Worker(); ok {
-			out = append(out, t.CPU.TotalS()/th.Seconds)
+			out = append(out, seconds(t)/th.Seconds)
 		}
 	}
 	return out
 }
 
+// workersBusy returns the shares of time for which a proxy's workers ran.
+func workersBusy(th record.Threads) []float64 {
+	return workers(th, func(t record.Thread) float64 { return t.CPU.TotalS() })
+}
+
 // imbalance returns the excess of the busiest worker over the mean, as a share of the mean; NaN for
 // fewer than two.
 func imbalance(busy []float64) float64 {
-	sum := 0.0
-	for _, b := range busy {
-		sum += b
-	}
-	if len(busy) < 2 || sum <= 0 {
+	if len(busy) < 2 || stat.Average(busy) <= 0 {
 		return math.NaN()
 	}
-	return slices.Max(busy)*float64(len(busy))/sum - 1
+	return slices.Max(busy)/stat.Average(busy) - 1
 }
 
 // throttled returns the share of periods in which the CPU limit throttled a part; NaN without a
@@ -155,7 +149,12 @@ func threadsSummary(part string, of int, all []record.Threads, machine *record.P
 		if th.CPUS > 0 {
 			s.DisagreementRatio = math.Max(s.DisagreementRatio, math.Abs(th.UnaccountedS)/th.CPUS)
 		}
-		proxies := withWorkers(th)
+		proxies := map[int]bool{} // processes with worker threads
+		for _, t := range th.Threads {
+			if _, ok := t.Worker(); ok {
+				proxies[t.PID] = true
+			}
+		}
 		count := map[string]int{}
 		for _, t := range th.Threads {
 			name := rowName(t, proxies)
@@ -202,17 +201,6 @@ func threadsSummary(part string, of int, all []record.Threads, machine *record.P
 	}
 	s.Limit, s.Says = limitOf(part, of, s, machine)
 	return s
-}
-
-// withWorkers returns the processes that have worker threads.
-func withWorkers(th record.Threads) map[int]bool {
-	out := map[int]bool{}
-	for _, t := range th.Threads {
-		if _, ok := t.Worker(); ok {
-			out[t.PID] = true
-		}
-	}
-	return out
 }
 
 // rowName returns the row that a thread counts toward: each worker and the main thread of a proxy
@@ -273,8 +261,8 @@ func limitOf(part string, of int, s record.ThreadsSummary, machine *record.Press
 	if of > 1 {
 		name = fmt.Sprintf("%s, the busiest of %d,", name, of)
 	}
-	workers := []any{workersWords(len(busy)), name, percents(busy), throttled, quota}
-	say := func(k *note.Kind, more ...any) note.Note { return k.Of(slices.Concat(workers, more)...) }
+	ran := []any{workersWords(len(busy)), name, percents(busy), throttled, quota}
+	say := func(k *note.Kind, more ...any) note.Note { return k.Of(slices.Concat(ran, more)...) }
 	switch all, most := slices.Min(busy), slices.Max(busy); {
 	case all >= fullRatio && inUse >= spareRatio:
 		return record.LimitMachine, say(noteFullMachine, state)
@@ -284,7 +272,7 @@ func limitOf(part string, of int, s record.ThreadsSummary, machine *record.Press
 		return record.LimitCPU, say(noteCPULimit, state)
 	case most >= fullRatio && all < idleRatio*most:
 		return record.LimitImbalance, say(noteImbalance, acceptedWords(s), state)
-	case mean(wait) >= waitRatio && inUse >= busyRatio:
+	case stat.Average(wait) >= waitRatio && inUse >= busyRatio:
 		return record.LimitMachine, say(noteRunQueue, percents(wait), state)
 	case main >= fullRatio:
 		return record.LimitMain, noteMainThread.Of(name, words.Percent(main), state)
@@ -302,7 +290,6 @@ func workersWords(n int) string {
 	return fmt.Sprintf("all %d workers", n)
 }
 
-// percents formats shares: "95% and 93%".
 func percents(v []float64) string {
 	if len(v) > 4 {
 		return fmt.Sprintf("%s to %s", words.Percent(slices.Min(v)), words.Percent(slices.Max(v)))
@@ -326,14 +313,6 @@ func acceptedWords(s record.ThreadsSummary) any {
 		return nil
 	}
 	return words.List(said)
-}
-
-func mean(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
-	}
-	return sum / float64(len(v))
 }
 
 // limits returns findings of what limits proxies, with the evidence: the busiest worker's share of
@@ -360,10 +339,9 @@ func limits(o *analysis.Observations) []record.Finding {
 			i := slices.IndexFunc(measures, func(m analysis.Measure) bool { return m.Name == evidence+"_"+part })
 			if own, ok := o.Plain(cell, measures[i]); ok && own.Verdict != record.VerdictInvalid {
 				f.Estimate, f.Low, f.High, f.Blocks = own.Estimate, own.Low, own.High, own.Blocks
-			} else {
-				v := o.Values(cell, measures[i])
-				f.Estimate = meanFinite(v)
-				f.Low, f.High, f.Blocks = f.Estimate, f.Estimate, own.Blocks
+			} else if v := slices.DeleteFunc(slices.Clone(o.Values(cell, measures[i])), func(x float64) bool { return !stat.Finite(x) }); len(v) > 0 {
+				f.Estimate, f.Blocks = stat.Average(v), own.Blocks
+				f.Low, f.High = f.Estimate, f.Estimate
 			}
 			out = append(out, f)
 		}
@@ -371,11 +349,38 @@ func limits(o *analysis.Observations) []record.Finding {
 	return out
 }
 
-// meanFinite returns the mean of the finite values; 0 if there are none.
-func meanFinite(v []float64) float64 {
-	v = slices.DeleteFunc(slices.Clone(v), func(x float64) bool { return !stat.Finite(x) })
-	if len(v) == 0 {
-		return 0
+// waitingMeasures divide the mean latency into waiting for a CPU and the rest. Unlike percentiles,
+// means add up.
+func waitingMeasures() []analysis.Measure {
+	mean := func(t *record.Trial) float64 {
+		if t.Load == nil || t.Load.Rate.IsMax() || t.Load.Completed <= 0 {
+			return math.NaN()
+		}
+		return analysis.Positive(t.Load.Intended.Mean)
 	}
-	return mean(v)
+	out := []analysis.Measure{
+		analysis.MeasureOf(dataplane.FindingMean, func(_ *analysis.Observations, t *record.Trial) float64 { return mean(t) }),
+		analysis.MeasureOf(dataplane.FindingWaiting, func(_ *analysis.Observations, t *record.Trial) float64 { return waiting(t) }),
+		analysis.MeasureOf(dataplane.FindingService, func(_ *analysis.Observations, t *record.Trial) float64 { return mean(t) - waiting(t) }),
+	}
+	out[0].Timed, out[2].Timed = true, true
+	return out
+}
+
+// waiting returns the run-queue wait of the threads that serve a trial's requests, in its proxies
+// and the workload, in microseconds per request. A thread wakes up for about one request if the
+// rate is far below its capacity. If a wake-up serves several requests, each of them waits as long,
+// and the result is too low. It is NaN if it was not read, or if the schedule does not set the
+// rate.
+func waiting(t *record.Trial) float64 {
+	if t.Load == nil || t.Load.Rate.IsMax() || t.Load.AnsweredWithin() <= 0 || t.Waits == nil {
+		return math.NaN()
+	}
+	sum := 0.0
+	for part, w := range t.Waits {
+		if _, proxy := record.ProxyOf(part); (proxy || part == record.PartWorker) && w.Seconds > 0 {
+			sum += w.WaitS / w.Seconds
+		}
+	}
+	return sum * t.Window.Seconds * 1e6 / float64(t.Load.AnsweredWithin())
 }

@@ -12,32 +12,35 @@ import (
 // one error rate: those of a bill, for all measures and all levels of the other factors, or those
 // of a cost breakdown.
 type told struct {
+	o        *analysis.Observations
 	findings []record.Finding
 	family   analysis.Family
-	doubts   []func(*record.Finding) // what else may withdraw a verdict; nil for nothing
+	late     []lateness
 }
 
-// add adds a difference, as it would be judged alone, and returns its index.
-func (t *told) add(f record.Finding, d analysis.Difference, doubt func(*record.Finding)) (at int) {
-	t.findings, t.family, t.doubts = append(t.findings, f), append(t.family, d), append(t.doubts, doubt)
+// lateness says in which cells the generator's lag counts against an effect on latency, which is a
+// figure times level.
+type lateness struct {
+	m     analysis.Measure
+	level float64
+	cells []int
+}
+
+// add adds a difference, as it would be judged alone, and returns its index. Its figure is a share
+// of level, or 1.
+func (t *told) add(f record.Finding, d analysis.Difference, m analysis.Measure, level float64, cells ...int) (at int) {
+	t.findings, t.family, t.late = append(t.findings, f), append(t.family, d), append(t.late, lateness{m, level, cells})
 	return len(t.findings) - 1
 }
 
 // judge returns all findings with their verdicts, in the order in which they were added.
 func (t *told) judge() []record.Finding {
 	t.family.Judge(t.findings)
-	for i, doubt := range t.doubts {
-		if doubt != nil {
-			doubt(&t.findings[i])
-		}
+	for i, late := range t.late {
+		f := &t.findings[i]
+		t.o.DoubtLag(f, late.m, f.Estimate*late.level, late.cells...)
 	}
 	return t.findings
-}
-
-// doubted weighs an effect on latency, in its own unit, against the generator's lag in the cells of
-// the difference.
-func doubted(o *analysis.Observations, m analysis.Measure, cells ...int) func(*record.Finding) {
-	return func(f *record.Finding) { o.DoubtLag(f, m, f.Estimate, cells...) }
 }
 
 // withoutFigure marks a finding that has no figure: for lack of blocks or, for a percentile, of

@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -28,7 +27,7 @@ type duel struct {
 // hold for all comparisons of a factor simultaneously, and everything called real shares one error
 // rate over all measures.
 func versus(o *analysis.Observations) []record.Finding {
-	var all told
+	all := told{o: o}
 	versions, filters := versions(o), filters(o)
 	pairs := 0 // two directions are one comparison
 	for _, d := range filters {
@@ -38,15 +37,15 @@ func versus(o *analysis.Observations) []record.Finding {
 	}
 	for _, d := range versions {
 		for _, m := range versusMeasures(o, dataplane.ChangeSince) {
-			grown := o.Ratio(d.of, d.against, m, allOf(len(versions)))
-			fought(&all, o, d, m, grown, dataplane.ChangeSince)
+			_, grown := o.Apart(d.of, d.against, m, allOf(len(versions)))
+			fought(&all, d, m, grown, dataplane.ChangeSince)
 		}
 	}
 	for _, d := range filters {
 		for _, m := range versusMeasures(o, dataplane.SavedBy) {
-			saved := o.Ratio(d.against, d.of, m, allOf(pairs))
+			_, saved := o.Apart(d.against, d.of, m, allOf(pairs))
 			saved.Value, saved.Low, saved.High = -saved.Value, -saved.High, -saved.Low
-			fought(&all, o, d, m, saved, dataplane.SavedBy)
+			fought(&all, d, m, saved, dataplane.SavedBy)
 		}
 	}
 	return all.judge()
@@ -73,11 +72,12 @@ func versions(o *analysis.Observations) (out []duel) {
 		slices.SortFunc(cells, func(a, b int) int {
 			return compareVersions(o.Plan.Cells[a][study.FactorEnvoy], o.Plan.Cells[b][study.FactorEnvoy])
 		})
+		pair := func(of, against int) duel { return duel{of, against, o.Plan.Cells[against][study.FactorEnvoy]} }
 		for i := 1; i < len(cells); i++ {
-			out = append(out, duelOf(o, cells[i], cells[i-1], study.FactorEnvoy))
+			out = append(out, pair(cells[i], cells[i-1]))
 		}
 		if last := len(cells) - 1; last > 1 {
-			out = append(out, duelOf(o, cells[last], cells[0], study.FactorEnvoy))
+			out = append(out, pair(cells[last], cells[0]))
 		}
 	}
 	return out
@@ -94,16 +94,12 @@ func filters(o *analysis.Observations) (out []duel) {
 			for _, against := range cells {
 				level, other := o.Plan.Cells[of][dataplane.FactorFilters], o.Plan.Cells[against][dataplane.FactorFilters]
 				if level != dataplane.FiltersNone && level != other {
-					out = append(out, duelOf(o, of, against, dataplane.FactorFilters))
+					out = append(out, duel{of, against, other})
 				}
 			}
 		}
 	}
 	return out
-}
-
-func duelOf(o *analysis.Observations, of, against int, factor string) duel {
-	return duel{of, against, o.Plan.Cells[against][factor]}
 }
 
 // alike groups the measured cells by all factors but one, which must apply to them. It omits groups
@@ -128,7 +124,8 @@ func alike(o *analysis.Observations, factor string) (out [][]int) {
 
 // fought adds the comparison of two cells in one measure, or nothing if no unit has both. It gets
 // one of three verdicts, like every difference.
-func fought(all *told, o *analysis.Observations, d duel, m analysis.Measure, e stat.Estimate, kind string) {
+func fought(all *told, d duel, m analysis.Measure, e stat.Estimate, kind string) {
+	o := all.o
 	if e.Blocks == 0 || !stat.Finite(e.Value) {
 		return
 	}
@@ -138,7 +135,7 @@ func fought(all *told, o *analysis.Observations, d duel, m analysis.Measure, e s
 	one := analysis.Difference{Estimate: e, Say: words.Percent, OnePods: o.SamePods(), Floor: duelFloor(o, d, m)}
 	if e.Blocks < analysis.MinBlocks || !e.Defined() {
 		f.Warnings = e.Warnings
-		all.add(analysis.Invalid(f, e.Blocks), one, nil) // no interval means no number
+		all.add(analysis.Invalid(f, e.Blocks), one, m, 1) // no interval means no number
 		return
 	}
 	whole := d.against // the share is of its value
@@ -146,7 +143,7 @@ func fought(all *told, o *analysis.Observations, d duel, m analysis.Measure, e s
 		whole = d.of
 	}
 	level := stat.Mean(o.Values(whole, m), stat.Options{}).Value
-	all.add(one.Put(f, float64(o.Plan.Study.Margin)), one, func(f *record.Finding) { o.DoubtLag(f, m, f.Estimate*level, d.of, d.against) })
+	all.add(one.Put(f, float64(o.Plan.Study.Margin)), one, m, level, d.of, d.against)
 }
 
 // duelFloor returns the noise floor of identical cells as a share: from whichever of the two is
@@ -171,19 +168,15 @@ func duelFloor(o *analysis.Observations, d duel, m analysis.Measure) stat.Floor 
 
 // compareVersions orders versions numerically; default is the newest.
 func compareVersions(a, b string) int {
-	if (a == study.EnvoyDefault) != (b == study.EnvoyDefault) {
-		if a == study.EnvoyDefault {
-			return 1
+	numbers := func(version string) (out []int) {
+		if version == study.EnvoyDefault {
+			return []int{math.MaxInt}
 		}
-		return -1
-	}
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range min(len(as), len(bs)) {
-		x, _ := strconv.Atoi(as[i])
-		y, _ := strconv.Atoi(bs[i])
-		if x != y {
-			return cmp.Compare(x, y)
+		for part := range strings.SplitSeq(version, ".") {
+			n, _ := strconv.Atoi(part)
+			out = append(out, n)
 		}
+		return out
 	}
-	return cmp.Compare(len(as), len(bs))
+	return slices.Compare(numbers(a), numbers(b))
 }

@@ -114,7 +114,7 @@ func TestFiltersAndSizes(t *testing.T) {
 	w.CPU = func(c record.Cell, part string, rps float64) float64 {
 		v := plain(c, part, rps)
 		if part == record.PartServerProxy {
-			v *= map[string]float64{"wasm": 1.25, "lua": 1.125}[c[dataplane.FactorFilters]] + map[bool]float64{true: 1}[c[dataplane.FactorFilters] != "wasm" && c[dataplane.FactorFilters] != "lua"]
+			v *= 1 + map[string]float64{"wasm": 0.25, "lua": 0.125}[c[dataplane.FactorFilters]]
 			if n, _, ok := dataplane.PartNumber(c[dataplane.FactorFilters], dataplane.PartClusters); ok {
 				v += rps * float64(n) * 10e-9 // 10 ns per request and cluster
 			}
@@ -129,13 +129,14 @@ func TestFiltersAndSizes(t *testing.T) {
 	}
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, partsStudy, 8, 5, w))
 	one := func(name, variant string) record.Finding {
-		for _, x := range f.Findings {
-			if x.Name == name && (variant == "" || x.Cell[study.FactorVariant] == variant) {
-				return x
-			}
+		t.Helper()
+		i := slices.IndexFunc(f.Findings, func(x record.Finding) bool {
+			return x.Name == name && (variant == "" || x.Cell[study.FactorVariant] == variant)
+		})
+		if i < 0 {
+			t.Fatalf("there is no %s", name)
 		}
-		t.Errorf("there is no %s", name)
-		return record.Finding{}
+		return f.Findings[i]
 	}
 	for name, want := range map[string]struct {
 		variant     string
@@ -163,25 +164,7 @@ func TestFiltersAndSizes(t *testing.T) {
 
 // Versions without any difference are reported as a regression in few runs.
 func TestSimulationVersionsAreOneFamily(t *testing.T) {
-	text := strings.Replace(versionsStudy, "rate: 1000", "rate: 250", 1)
-	w := analysistest.Quiet()
-	const runs, most = 60, 6 // 5%, plus 1.8 standard errors
-	alone, called := 0, 0
-	for seed := range runs {
-		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, uint64(seed), w))
-		beside := slices.DeleteFunc(f.Findings, func(x record.Finding) bool { return x.Probe != study.ProbeVersus })
-		is := func(x record.Finding) bool { return x.Verdict == record.VerdictReal }
-		if slices.ContainsFunc(beside, is) {
-			called++
-		}
-		if slices.ContainsFunc(beside, func(x record.Finding) bool { return is(x) || x.Reason == record.ReasonMany }) {
-			alone++
-		}
-	}
-	t.Logf("of %d runs %d have a change that is real by itself, %d one that is real in its family", runs, alone, called)
-	if called > most || alone <= most {
-		t.Errorf("want more than %d without the family's rule, and no more with it", most)
-	}
+	areOneFamily(t, strings.Replace(versionsStudy, "rate: 1000", "rate: 250", 1), analysistest.Quiet(), study.ProbeVersus)
 }
 
 // Latency that a lagging generator may have caused is no change.

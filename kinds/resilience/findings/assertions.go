@@ -39,7 +39,7 @@ func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.E
 				if m["window"] || m["step"] || m["steps"] || m["windows"] || m["gateways"] || m["total"] || m["ledger"] || m["expected"] {
 					return nil, nil, analysis.FaultAt(e, 1, 0, "write one assertion for each", "assertion: it mixes the run's findings with a single trial")
 				}
-				if _, err := analysis.CompileAssertions([]study.Expr{e}); err != nil {
+				if err := analysis.CheckAssertions([]study.Expr{e}); err != nil {
 					return nil, nil, err
 				}
 				whole = append(whole, e)

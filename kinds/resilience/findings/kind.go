@@ -47,7 +47,7 @@ func Kind() analysis.Kind {
 			}
 		},
 		Remarks: func(o *analysis.Observations) []note.Note {
-			return append(o.UnlikeNodes(""), dropping(o)...)
+			return append(o.UnlikeNodes(), dropping(o)...)
 		},
 		Finish: func(s *study.Study, f *record.Findings) {
 			shared := slices.ContainsFunc(f.Findings, func(x record.Finding) bool {
