@@ -41,17 +41,12 @@ const (
 	billWithout  = "without-" // followed by the part's name
 )
 
-// additive lists the factors that can have several levels at once, joined by +, with the level that
-// stands for none.
-var additive = map[string]string{FactorFilters: FiltersNone}
-
 // Adds reports whether parts are also measured alone.
 func (b *Bill) Adds() bool { return b.Direct != DirectRemove }
 
 // Removes reports whether the whole is also measured without each part.
 func (b *Bill) Removes() bool { return b.Direct != DirectAdd }
 
-// part returns a part by its name.
 func (b *Bill) part(name string) record.Cell {
 	for _, p := range b.Parts {
 		if p.Name == name {
@@ -80,7 +75,6 @@ func BillWithout(s *study.Study, part string) (string, bool) {
 	return BillVariant(s, Of(s).Bill.others(part)...)
 }
 
-// others returns the parts of the whole except one.
 func (b *Bill) others(part string) []string {
 	return slices.DeleteFunc(slices.Clone(b.Together), func(p string) bool { return p == part })
 }
@@ -98,21 +92,18 @@ func billLevels(s *study.Study, parts []string) record.Cell {
 
 // joined returns a factor's level with another one put over it.
 func joined(s *study.Study, factor, under, over string) string {
-	none, ok := additive[factor]
-	if !ok {
+	if factor != FactorFilters { // which alone can have several levels at once, joined by +
 		return over
 	}
 	if under == "" {
 		under = s.Settings[factor]
 	}
-	if under == "" || under == none || over == none {
+	if under == "" || under == FiltersNone || over == FiltersNone {
 		return over
 	}
-	both := under + "+" + over
-	if f, ok := study.FactorByName(factor); ok {
-		if canonical, err := f.Canonical(both); err == nil {
-			return canonical
-		}
+	both := under + partSeparator + over
+	if level, c := filtersLevel(both); c == nil {
+		return level
 	}
 	return both
 }
@@ -152,7 +143,6 @@ func (b *Bill) baseline() string {
 	return BillBase
 }
 
-// resolveBill generates the bill's variants.
 func resolveBill(d *study.Decoder, s *study.Study) {
 	b := Of(s).Bill
 	if b == nil {
@@ -215,10 +205,9 @@ func checkBill(d *study.Decoder, s *study.Study) {
 			if !ok {
 				continue
 			}
-			none, adds := additive[f.Name]
 			other, taken := setBy[f.Name]
 			theirs := b.part(other)[f.Name]
-			if taken && theirs != level && (!adds || theirs == none || level == none) {
+			if taken && theirs != level && (f.Name != FactorFilters || theirs == FiltersNone || level == FiltersNone) {
 				d.Fail(d.Pos("bill", "parts", name, f.Name), study.CodeConflict, "list in bill.together the parts that can be on at once, for example together: ["+other+", ...]",
 					"parts %s and %s cannot be on together: %s is %s in one and %s in the other", other, name, f.Name, theirs, level)
 			} else {
@@ -243,18 +232,17 @@ func checkBill(d *study.Decoder, s *study.Study) {
 		}
 	}
 	for _, v := range billVariants(s) {
-		for factor := range additive {
-			f, _ := study.DataPlane.Factor(factor)
-			if level, ok := v.Levels[factor]; ok {
-				if _, c := f.Parse(level); c != nil {
-					at := d.Pos("bill", "parts", v.Name, factor)
-					if v.Name == BillTogether {
-						at = d.Pos("bill", "together")
-					}
-					d.Fail(at, c.Code, "list in bill.together the parts that can be on at once", "%s: %s: %s", v.Name, factor, c.Msg)
-					return
-				}
+		level, ok := v.Levels[FactorFilters]
+		if !ok {
+			continue
+		}
+		if _, c := filtersLevel(level); c != nil {
+			at := d.Pos("bill", "parts", v.Name, FactorFilters)
+			if v.Name == BillTogether {
+				at = d.Pos("bill", "together")
 			}
+			d.Fail(at, c.Code, "list in bill.together the parts that can be on at once", "%s: %s: %s", v.Name, FactorFilters, c.Msg)
+			return
 		}
 	}
 	if !s.Measured(study.MeasureCPU) {
@@ -317,11 +305,6 @@ func billNames(bill *study.Node) []string {
 		}
 	}
 	return out
-}
-
-// billSection is the section bill.
-func billSection(to **Bill) study.Value {
-	return study.Stated(to, func() Bill { return Bill{Direct: DirectAdd, Base: record.Cell{}} }, billFields)
 }
 
 func billFields(b *Bill) study.Object {

@@ -31,12 +31,11 @@ var envoyFilterFormat = yamltree.Format{What: "EnvoyFilter", Bytes: 512 << 10, T
 
 // EnvoyFilterOf returns the study's EnvoyFilter of a name.
 func EnvoyFilterOf(s *study.Study, name string) (EnvoyFilter, bool) {
-	for _, f := range Of(s).EnvoyFilters {
-		if f.Name == name {
-			return f, true
-		}
+	i := slices.IndexFunc(Of(s).EnvoyFilters, func(f EnvoyFilter) bool { return f.Name == name })
+	if i < 0 {
+		return EnvoyFilter{}, false
 	}
-	return EnvoyFilter{}, false
+	return Of(s).EnvoyFilters[i], true
 }
 
 // parse reads the file's contents.
@@ -83,7 +82,6 @@ func (f *EnvoyFilter) parse(data []byte) error {
 	return nil
 }
 
-// patches parses configPatches.
 func (f *EnvoyFilter) patches(list *study.Node) error {
 	if list.Kind != study.Sequence {
 		return list.Pos.Fault(study.CodeConflict, "a list", "configPatches is %s", list.What())
@@ -144,7 +142,7 @@ func (v envoyFiltersValue) Decode(d *study.Decoder, n *study.Node) {
 		if value.Kind == study.Scalar {
 			study.Prose(&f.File).Decode(d, value)
 		} else {
-			study.Object{Name: name, Fields: []study.Field{{Name: "inline", Required: true, Value: inlineValue{&f}}}}.Decode(d, value)
+			f.fields().Decode(d, value)
 		}
 		*v.to = append(*v.to, f)
 	})
@@ -170,35 +168,40 @@ func decodeFiles(d *study.Decoder, n *study.Node, section, what, hint string, en
 	}
 }
 
-func (v envoyFiltersValue) Encode() *study.Node {
-	if len(*v.to) == 0 {
+// encodeFiles encodes such entries; each returns its name, its file, and its contents if it was read.
+func encodeFiles[T any](all []T, each func(*T) (name, file string, read study.Object)) *study.Node {
+	if len(all) == 0 {
 		return nil
 	}
 	out := &study.Node{Kind: study.Mapping}
-	for i := range *v.to {
-		f := &(*v.to)[i]
-		if f.File != "" {
-			out.Set(f.Name, study.Pos{}, study.TextNode(f.File))
-			continue
+	for i := range all {
+		name, file, read := each(&all[i])
+		if file != "" {
+			out.Set(name, study.Pos{}, study.TextNode(file))
+		} else {
+			out.Set(name, study.Pos{}, read.Encode())
 		}
-		inner := &study.Node{Kind: study.Mapping}
-		inner.Set("inline", study.Pos{}, inlineValue{f}.Encode())
-		out.Set(f.Name, study.Pos{}, inner)
 	}
 	return out
 }
 
-func (v envoyFiltersValue) Schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{OneOf: []*jsonschema.Schema{
-		{Type: "string"},
-		study.Object{Fields: []study.Field{{Name: "inline", Required: true, Value: inlineValue{}}}}.Schema(),
-	}}}
+func filesSchema(read study.Object) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, read.Schema()}}}
 }
+
+func (f *EnvoyFilter) fields() study.Object {
+	return study.Object{Name: f.Name, Fields: []study.Field{{Name: "inline", Required: true, Value: inlineValue{f}}}}
+}
+
+func (v envoyFiltersValue) Encode() *study.Node {
+	return encodeFiles(*v.to, func(f *EnvoyFilter) (name, file string, read study.Object) { return f.Name, f.File, f.fields() })
+}
+
+func (v envoyFiltersValue) Schema() *jsonschema.Schema { return filesSchema((&EnvoyFilter{}).fields()) }
 
 // inlineValue is an EnvoyFilter that has been read, as JSON in a text, which preserves its types.
 type inlineValue struct{ to *EnvoyFilter }
 
-// inline is the format of the text.
 type inline struct {
 	Priority int64 `json:"priority,omitempty"`
 	Patches  []any `json:"configPatches"`
@@ -282,7 +285,6 @@ func checkFilters(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// fileParts returns the parts of filters levels that are files.
 func fileParts(levels []string) (out []Part) {
 	for _, level := range levels {
 		list, _ := Parts(level) // errors are reported with the level's position
@@ -298,7 +300,7 @@ func fileParts(levels []string) (out []Part) {
 // checkFilterCells finds cells whose sidecars see no requests to filter.
 func checkFilterCells(d *study.Decoder, p *study.Plan) {
 	for _, cell := range p.Cells {
-		if parts, err := Parts(cell[FactorFilters]); err != nil || len(parts) == 0 {
+		if !somePart(cell[FactorFilters], func(PartKind) bool { return true }) {
 			continue
 		}
 		why := ""
@@ -307,7 +309,7 @@ func checkFilterCells(d *study.Decoder, p *study.Plan) {
 			why = "with protocol " + cell[study.FactorProtocol]
 		case protocol.Of(cell[study.FactorProtocol]).Streams:
 			why = "with protocol " + cell[study.FactorProtocol] + ", whose messages share one request"
-		case atWaypoint(cell) && !allAsk(cell[FactorFilters]):
+		case atWaypoint(cell) && somePart(cell[FactorFilters], func(k PartKind) bool { return !k.Asks }):
 			d.Fail(p.Study.Place(FactorFilters), study.CodeConflict, "leave the others out, or such cells", "cell %s: a waypoint can only have the parts %s, joined by +", p.Label(cell), strings.Join(study.Callouts(), ", "))
 			return
 		case p.Study.Load.TLS:

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -45,8 +46,6 @@ const (
 	PartEnvoyFilter = "envoyfilter"
 	partSeparator   = "+"
 	maxParts        = 32
-	partWasmNull    = "wasm-null"
-	partRSA         = "rsa"
 )
 
 // PartKind is a kind of part in levels of [FactorFilters].
@@ -94,6 +93,19 @@ var partKinds = []PartKind{
 	{Name: PartEnvoyFilter, File: "envoy_filters", Doc: "Your own EnvoyFilter, from the file of that name in the study's envoy_filters, applied to the server's sidecar alone."},
 }
 
+// spelled returns a kind as it is written in levels, followed by a file or a number if it takes one.
+func (k PartKind) spelled(file, number string) string {
+	switch {
+	case k.File != "":
+		return k.Name + file
+	case k.Number != "":
+		return k.Name + number
+	}
+	return k.Name
+}
+
+func (k PartKind) example() string { return "-" + strconv.Itoa(min(100, k.High)) }
+
 // PartKinds returns the kinds of parts in the order of a level. The caller must not modify it.
 func PartKinds() []PartKind { return partKinds }
 
@@ -128,45 +140,29 @@ func Parts(level string) ([]Part, error) {
 	return parts, nil
 }
 
+// somePart reports whether a level of [FactorFilters] has a part of such a kind.
+func somePart(level string, is func(PartKind) bool) bool {
+	parts, _ := Parts(level) // errors are reported with the level's position
+	return slices.ContainsFunc(parts, func(p Part) bool { return is(partKinds[kindIndex(p.Kind)]) })
+}
+
 // HasPart reports whether a level of [FactorFilters] has a part of a kind.
 func HasPart(level, kind string) bool {
-	parts, err := Parts(level)
-	return err == nil && slices.ContainsFunc(parts, func(p Part) bool { return p.Kind == kind })
+	return somePart(level, func(k PartKind) bool { return k.Name == kind })
 }
 
 // HasParts reports whether some cell of a study enables parts.
 func HasParts(s *study.Study) bool {
-	return slices.ContainsFunc(s.Levels(FactorFilters), func(level string) bool {
-		parts, err := Parts(level)
-		return err == nil && len(parts) > 0
-	})
+	return slices.ContainsFunc(s.Levels(FactorFilters), func(level string) bool { return somePart(level, func(PartKind) bool { return true }) })
 }
 
 // Asks reports whether a level of [FactorFilters] has a part that asks the sink about each request.
-func Asks(level string) bool {
-	parts, err := Parts(level)
-	return err == nil && slices.ContainsFunc(parts, func(p Part) bool { return partKinds[kindIndex(p.Kind)].Asks })
-}
-
-// allAsk reports whether all parts of a level of [FactorFilters] ask the sink.
-func allAsk(level string) bool {
-	parts, err := Parts(level)
-	return err == nil && !slices.ContainsFunc(parts, func(p Part) bool { return !partKinds[kindIndex(p.Kind)].Asks })
-}
+func Asks(level string) bool { return somePart(level, func(k PartKind) bool { return k.Asks }) }
 
 // NeedsSink reports whether a level of [FactorFilters] has a part that sends the sink something.
 func NeedsSink(level string) bool {
 	return Asks(level) || HasPart(level, PartTracing) || HasPart(level, PartOTLPLog)
 }
-
-// refusedParts maps parts that users may look for to the reason why they do not exist.
-var refusedParts = map[string]string{
-	partWasmNull: "Envoy's null runtime runs plugins compiled into Envoy, and an Envoy without Istio's extensions has none; use lua or Envoy's own filters (ratelimit, fault) instead",
-	partRSA:      "workloads without ecdsa use RSA with 2,048 bits",
-}
-
-// exclusive lists kinds of which a level can have only one.
-var exclusive = [][]string{{PartJWT, PartJWTToken}}
 
 func filtersLevel(s string) (string, *study.Error) {
 	parts, c := parseParts(s)
@@ -220,22 +216,12 @@ func parseParts(s string) ([]Part, *study.Error) {
 		}
 		out = append(out, p)
 	}
-	for _, group := range exclusive {
-		var both []string
-		for _, p := range out {
-			if slices.Contains(group, p.Kind) {
-				both = append(both, p.String())
-			}
-		}
-		if len(both) > 1 {
-			return nil, study.Complain(study.CodeInvalid, "name one of them", "%s contradict each other", strings.Join(both, " and "))
-		}
+	has := func(kind string) bool { return slices.Contains(out, Part{Kind: kind}) }
+	if has(PartJWT) && has(PartJWTToken) {
+		return nil, study.Complain(study.CodeInvalid, "name one of them", "%s and %s contradict each other", PartJWT, PartJWTToken)
 	}
 	slices.SortFunc(out, func(a, b Part) int {
-		if d := kindIndex(a.Kind) - kindIndex(b.Kind); d != 0 {
-			return d
-		}
-		return strings.Compare(a.File, b.File)
+		return cmp.Or(kindIndex(a.Kind)-kindIndex(b.Kind), strings.Compare(a.File, b.File))
 	})
 	return out, nil
 }
@@ -244,13 +230,9 @@ func kindIndex(name string) int {
 	return slices.IndexFunc(partKinds, func(k PartKind) bool { return k.Name == name })
 }
 
-// parsePart parses one part.
 func parsePart(word string) (Part, *study.Error) {
 	if word == "" {
 		return Part{}, study.Complain(study.CodeMissing, "parts are joined by one +", "a part is empty")
-	}
-	if why, ok := refusedParts[word]; ok {
-		return Part{}, study.Complain(study.CodeInvalid, why, "%s is not available", word)
 	}
 	if word == FiltersNone {
 		return Part{}, study.Complain(study.CodeInvalid, "use none on its own", "none cannot be combined with other parts")
@@ -276,11 +258,11 @@ func parsePart(word string) (Part, *study.Error) {
 	case kind.Number == "":
 		return Part{}, study.Complain(study.CodeUnknown, "leave the number out, or "+errs.Suggest(word, partNames()), "unknown part %q", study.Clip(word, 40))
 	case rest == "":
-		return Part{}, study.Complain(study.CodeMissing, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%s lacks its number of %s", kind.Name, kind.Number)
+		return Part{}, study.Complain(study.CodeMissing, "as "+kind.Name+kind.example(), "%s lacks its number of %s", kind.Name, kind.Number)
 	}
 	n, err := strconv.Atoi(rest)
 	if err != nil || strconv.Itoa(n) != rest {
-		return Part{}, study.Complain(study.CodeInvalid, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%q is not a number of %s", study.Clip(rest, 40), kind.Number)
+		return Part{}, study.Complain(study.CodeInvalid, "as "+kind.Name+kind.example(), "%q is not a number of %s", study.Clip(rest, 40), kind.Number)
 	}
 	if n < kind.Low || n > kind.High {
 		return Part{}, study.Complain(study.CodeRange, fmt.Sprintf("use a number from %d to %d", kind.Low, kind.High), "%s is out of range", word)
@@ -292,14 +274,7 @@ func parsePart(word string) (Part, *study.Error) {
 func partNames() []string {
 	out := []string{FiltersNone}
 	for _, k := range partKinds {
-		switch {
-		case k.File != "":
-			out = append(out, k.Name+"-NAME")
-		case k.Number != "":
-			out = append(out, k.Name+"-"+strconv.Itoa(min(100, k.High)))
-		default:
-			out = append(out, k.Name)
-		}
+		out = append(out, k.spelled("-NAME", k.example()))
 	}
 	return out
 }
@@ -308,36 +283,23 @@ func partNames() []string {
 func filtersPattern() string {
 	var words []string
 	for _, k := range partKinds {
-		switch {
-		case k.File != "":
-			words = append(words, k.Name+`-[a-z0-9]([a-z0-9-]*[a-z0-9])?`)
-		case k.Number != "":
-			words = append(words, k.Name+`-[1-9][0-9]*`)
-		default:
-			words = append(words, k.Name)
-		}
+		words = append(words, k.spelled(`-[a-z0-9]([a-z0-9-]*[a-z0-9])?`, `-[1-9][0-9]*`))
 	}
 	one := "(" + strings.Join(words, "|") + ")"
 	return `^(none|` + one + `(\+` + one + `)*)$`
 }
 
-// filtersDoc describes the factor; [partsReference] lists the parts.
 const filtersDoc = "Parts of the server's sidecar enabled in addition to other factors: none, or some joined by +, such as lua+authz-allow-100. docs/study.md lists them. Those that ask a service also apply to a waypoint."
 
-// partsReference lists the parts for the documentation.
 func partsReference() string {
 	var b strings.Builder
 	b.WriteString("\n### Parts of the factor filters\n\n")
 	for _, k := range partKinds {
-		name, number := k.Name, ""
-		switch {
-		case k.File != "":
-			name += "-NAME"
-		case k.Number != "":
-			name += "-N"
+		number := ""
+		if k.Number != "" {
 			number = fmt.Sprintf(" (%d to %d %s)", k.Low, k.High, k.Number)
 		}
-		fmt.Fprintf(&b, "- `%s`%s: %s\n", name, number, study.Brief(k.Doc))
+		fmt.Fprintf(&b, "- `%s`%s: %s\n", k.spelled("-NAME", "-N"), number, study.Brief(k.Doc))
 	}
 	return b.String()
 }
@@ -345,19 +307,14 @@ func partsReference() string {
 // PartNumber reads a level of [FactorFilters] as a number of things of a kind, 0 without the part.
 // It also returns the level without them, "" for none. It returns false if there is no proxy.
 func PartNumber(level, kind string) (n int, rest string, ok bool) {
-	if level == "" || level == study.NotApplicable {
-		return 0, "", false
-	}
 	parts, err := Parts(level)
-	if err != nil {
+	if level == "" || level == study.NotApplicable || err != nil {
 		return 0, "", false
 	}
-	for _, p := range parts {
-		if p.Kind == kind {
-			n = p.N
-		}
+	if i := slices.IndexFunc(parts, func(p Part) bool { return p.Kind == kind }); i >= 0 {
+		n = parts[i].N
+		parts = slices.Delete(parts, i, i+1)
 	}
-	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Kind == kind })
 	if len(parts) > 0 {
 		rest = joinParts(parts)
 	}

@@ -2,11 +2,13 @@ package dataplane
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
+	"github.com/meshtrial/meshtrial/record/probe"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -107,7 +109,6 @@ func profileFindings() []finding.Def {
 	return out
 }
 
-// searchFindings returns the limits of factors.
 func searchFindings() []finding.Def {
 	return []finding.Def{
 		{Name: study.Highest + study.FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that meets a search's bound.", Probe: study.ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
@@ -160,7 +161,6 @@ const (
 	FitPerRPS = "_per_rps"
 )
 
-// fits lists the suffixes, in report order.
 var fits = []fit{
 	{end: FitIdle, cpu: "CPU without requests, extrapolated", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests, extrapolated", memoryUnit: finding.UnitBytes, parts: study.FitParts},
 	{end: FitSlope, cpu: "CPU per additional request", cpuUnit: finding.UnitPerRequest, parts: study.FitParts},
@@ -181,11 +181,11 @@ func hopFindings() []finding.Def {
 	var out []finding.Def
 	for _, term := range (&Hops{Interception: true}).Terms() {
 		for _, m := range HopMeasures() {
-			unit, what := finding.UnitPerRequest, hopDocs[m]
+			unit := finding.UnitPerRequest
 			if m == HopP50 || m == HopP99 {
 				unit = finding.UnitMicroseconds
 			}
-			out = append(out, finding.Def{Name: HopFinding(term.Name, m), Unit: unit, Doc: strings.ToUpper(what[:1]) + what[1:] + ": " + term.Doc + ".",
+			out = append(out, finding.Def{Name: HopFinding(term.Name, m), Unit: unit, Doc: hopDocs[m] + ": " + term.Doc + ".",
 				Probe: FindingHop, Source: finding.FromHops, Section: SectionHops, Signed: true})
 		}
 	}
@@ -195,9 +195,8 @@ func hopFindings() []finding.Def {
 // HopFinding returns the name of the finding of a term in a measure: "hop_tls_latency_p50".
 func HopFinding(term, measure string) string { return FindingHop + "_" + term + "_" + measure }
 
-// hopDocs describes the measures of terms.
 var hopDocs = map[string]string{
-	HopP50: "median latency", HopP99: "99th percentile of latency", HopPods: "CPU of all pods per request", HopKernel: "that in the kernel",
+	HopP50: "Median latency", HopP99: "99th percentile of latency", HopPods: "CPU of all pods per request", HopKernel: "That in the kernel",
 	HopMachine: "CPU of the whole machine per request",
 }
 
@@ -225,7 +224,6 @@ const (
 // BillCPUOf returns the name of the priced CPU of one proxy.
 func BillCPUOf(proxy string) string { return BillCPU + "_" + proxy }
 
-// billMeasure is a measure that a bill prices, with units and words.
 type billMeasure struct{ name, part, unit, words string }
 
 func billMeasures() []billMeasure {
@@ -251,3 +249,126 @@ func billFindings() []finding.Def {
 	add(FindingInteraction, "", finding.UnitPerRequest, "CPU of all of them together beyond that sum.")
 	return out
 }
+
+// SectionWaiting is the section about the latency added by waiting for a CPU.
+const SectionWaiting = "waiting"
+
+// Findings about waiting.
+const (
+	FindingMean    = "latency_mean"
+	FindingWaiting = "latency_waiting"
+	FindingService = "latency_service"
+)
+
+// waitingFindings divide the mean latency.
+func waitingFindings() []finding.Def {
+	var out []finding.Def
+	for _, one := range []finding.Def{
+		{Name: FindingMean, Doc: "Mean latency of answered requests, from intended send time.", Phrase: "the mean latency"},
+		{Name: FindingWaiting, Doc: "Run-queue wait per request of the threads that serve requests, in proxies and workload: for an idle CPU to wake up, or a busy one to become free.", Phrase: "the wait for a CPU"},
+		{Name: FindingService, Doc: "Mean latency less that wait.", Phrase: "the mean latency without waiting for a CPU"},
+	} {
+		one.Unit, one.Probe, one.Compared, one.Differences = finding.UnitMicroseconds, study.MeasureLatency, true, SectionWaiting
+		one.Context = one.Name == FindingWaiting // a busy machine makes requests wait, whatever keeps it busy
+		out = append(out, one)
+	}
+	return out
+}
+
+// versusMeasure is a measure for comparing two levels of a factor.
+type versusMeasure struct {
+	name, words string
+	saved       bool   // also used to compare filters
+	part        string // the part measured; "" for none
+}
+
+var versusMeasures = slices.Concat(
+	ofEachProxy("cpu_", "CPU per request of the "),
+	[]versusMeasure{{"latency_p50", "median latency", true, ""}, {"latency_p99", "99th percentile of latency", false, ""}},
+	ofEachProxy("memory_", "memory of the "))
+
+// ofEachProxy returns a measure for each sidecar, used to compare versions and filters; filters
+// only use the server's.
+func ofEachProxy(name, words string) []versusMeasure {
+	var out []versusMeasure
+	for _, p := range record.Proxies {
+		if p.Place.Shared() {
+			continue
+		}
+		out = append(out, versusMeasure{name + p.Part, words + p.Name, p.Part == record.PartServerProxy, p.Part})
+	}
+	return out
+}
+
+// VersusMeasures lists the measures for comparing two levels of a factor.
+func VersusMeasures() []string {
+	out := make([]string, len(versusMeasures))
+	for i, m := range versusMeasures {
+		out[i] = m.name
+	}
+	return out
+}
+
+func (m versusMeasure) finding(words, level, doc, section string) finding.Def {
+	return finding.Def{Name: m.name + words + level, Unit: finding.UnitRatio, Doc: doc, Row: m.words, Of: m.name, Part: m.part,
+		Probe: study.ProbeVersus, Source: finding.FromVersus, Section: section, Signed: true}
+}
+
+// savedFindings returns shares of what cells with filters in the server's proxy use that are saved
+// without them, or with a Lua script instead, as named by published figures.
+func savedFindings() []finding.Def {
+	var out []finding.Def
+	for _, m := range versusMeasures {
+		if m.name == "cpu_server_proxy" || m.name == "latency_p50" {
+			out = append(out, m.finding(SavedBy, "none", "Share of the "+m.words+" that goes without the filters.", SectionFilters),
+				m.finding(SavedBy, "lua", "Share of the "+m.words+" that goes with a Lua script in the filters' place.", SectionFilters))
+		}
+	}
+	return out
+}
+
+// versusFindings returns the relative differences between two levels of a factor.
+func versusFindings() []finding.Def {
+	var out []finding.Def
+	for _, m := range versusMeasures {
+		out = append(out, m.finding(ChangeSince, "*", "Share by which the "+m.words+" grew since that version of Envoy.", SectionVersions))
+		if m.saved {
+			out = append(out, m.finding(SavedBy, "*", "Share of the "+m.words+" that goes with that filter in the filters' place.", SectionFilters))
+		}
+	}
+	return out
+}
+
+// ProbedParts returns the parts of a trial whose pods are probed. A sidecar's pod is that of its
+// role.
+func ProbedParts() []string {
+	out := []string{record.PartGenerator, record.PartWorker}
+	for _, p := range record.Proxies {
+		if p.Place.Shared() {
+			out = append(out, p.Part)
+		}
+	}
+	return out
+}
+
+// probeFindings returns what probes count in the pods of parts.
+func probeFindings() []finding.Def {
+	var out []finding.Def
+	for _, p := range probe.All {
+		for _, f := range p.Figures {
+			for _, part := range ProbedParts() {
+				doc := f.Doc
+				if strings.Contains(doc, "%s") {
+					doc = fmt.Sprintf(doc, "the pod of "+study.PartDoc(part))
+				}
+				out = append(out, finding.Def{Name: ProbeFinding(f.Name, part), Unit: f.Unit, Doc: doc, Words: f.Words + ", " + study.PartDoc(part),
+					Probe: p.Name, Part: part, Section: finding.SectionOther, Compared: true, Differences: finding.SectionOther})
+			}
+		}
+	}
+	return out
+}
+
+// ProbeFinding returns the name of the finding of a probe's figure:
+// "network_bytes_worker_per_request".
+func ProbeFinding(figure, part string) string { return figure + "_" + part + "_per_request" }

@@ -42,7 +42,6 @@ const (
 	HopTotal        = "total"
 )
 
-// whole returns the variant with everything.
 func (h *Hops) whole() string {
 	if h.Interception {
 		return HopRedirect
@@ -83,7 +82,6 @@ func HopMeasures() []string { return []string{HopP50, HopP99, HopPods, HopKernel
 // FindingHop is the prefix of hop findings, followed by term and measure: "hop_tls_latency_p50".
 const FindingHop = "hop"
 
-// variants returns the cells of a section hops.
 func (h *Hops) variants() []study.NamedLevels {
 	out := []study.NamedLevels{
 		{Name: HopBare, Levels: record.Cell{study.FactorSidecars: study.SidecarsNone}},
@@ -101,7 +99,6 @@ func (h *Hops) variants() []study.NamedLevels {
 	return append(out, study.NamedLevels{Name: HopRedirect, Levels: record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorMTLS: study.MTLSStrict, FactorInterception: InterceptionRedirect}})
 }
 
-// resolveHops generates the variants of hops.
 func resolveHops(d *study.Decoder, s *study.Study) {
 	if Of(s).Hops == nil {
 		return
@@ -149,11 +146,6 @@ func checkHopCells(d *study.Decoder, p *study.Plan) {
 		d.Fail(at, study.CodeConflict, "leave none of them out", "hops needs all its cells, because the terms are differences between them: %s is left out", v.Name)
 		return
 	}
-}
-
-// hopsSection is the section hops.
-func hopsSection(to **Hops) study.Value {
-	return study.Stated(to, func() Hops { return Hops{Interception: true} }, hopsFields)
 }
 
 func hopsFields(h *Hops) study.Object {

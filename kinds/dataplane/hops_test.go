@@ -8,7 +8,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -19,20 +18,13 @@ func TestHopsMakeVariants(t *testing.T) {
 		{"hops: {}\nfactors: {rate: [100, 200]}\n", "100 rps · bare; 100 rps · client; 100 rps · server; 100 rps · both; 100 rps · tls; 100 rps · redirect; " +
 			"200 rps · bare; 200 rps · client; 200 rps · server; 200 rps · both; 200 rps · tls; 200 rps · redirect"},
 	} {
-		s := studytest.Parse(t, studytest.Minimal+c.text)
-		p, err := study.NewPlan(s, 1)
-		must.OK(t, err)
+		p := studytest.Plan(t, studytest.Minimal+c.text)
 		if got := studytest.Labels(p); got != c.want {
 			t.Errorf("%s: %s", c.text, got)
 		}
-		again := studytest.Parse(t, string(s.Marshal()))
-		if string(again.Marshal()) != string(s.Marshal()) || *Of(again).Hops != *Of(s).Hops {
-			t.Errorf("%s: written and read again:\n%s", c.text, again.Marshal())
-		}
+		studytest.SameAgain(t, p.Study)
 	}
-	s := studytest.Parse(t, studytest.Minimal+"hops: {}\n")
-	p, err := study.NewPlan(s, 1)
-	must.OK(t, err)
+	p := studytest.Plan(t, studytest.Minimal+"hops: {}\n")
 	for variant, want := range map[string]record.Cell{
 		HopBare:     {study.FactorSidecars: study.SidecarsNone, FactorInterception: study.NotApplicable},
 		HopServer:   {study.FactorSidecars: study.SidecarsServer, FactorInterception: InterceptionNone, study.FactorMTLS: study.MTLSOff},

@@ -87,7 +87,6 @@ func placementNodes(p *study.Plan) (nodes, zones int) {
 	return nodes, zones
 }
 
-// spreadWords describes what a plan needs.
 func spreadWords(p *study.Plan) string {
 	switch nodes, zones := p.Spread(); {
 	case nodes == 1:
@@ -145,7 +144,6 @@ func PlacesKept(trials []record.Trial) map[string]string {
 	return out
 }
 
-// kept returns the nodes that a place may have.
 func kept(nodes []NodeAt, keep map[string]string, place string) []NodeAt {
 	name, ok := keep[place]
 	if !ok {

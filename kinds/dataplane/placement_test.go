@@ -8,18 +8,13 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // placedPlan returns a plan with these levels of the factor placement.
 func placedPlan(t *testing.T, levels ...string) *study.Plan {
 	t.Helper()
-	text := "name: x\nquestion: x\nmesh: istio\nfactors: {placement: [" + strings.Join(levels, ", ") + "], sidecars: [none, both]}\nbaseline: {sidecars: none}\n"
-	s, err := study.Parse([]byte(text), "x.yaml", nil)
-	must.OK(t, err)
-	p, err := study.NewPlan(s, 1)
-	must.OK(t, err)
-	return p
+	return studytest.Plan(t, "name: x\nquestion: x\nmesh: istio\nfactors: {placement: ["+strings.Join(levels, ", ")+"], sidecars: [none, both]}\nbaseline: {sidecars: none}\n")
 }
 
 // nodesAt parses nodes, each as NAME, NAME@ZONE or NAME@ZONE:KIND.
@@ -61,7 +56,7 @@ func TestPlaces(t *testing.T) {
 		p := placedPlan(t, c.levels...)
 		got, err := ChoosePlaces(p, nodesAt(c.nodes), nil, "buy some")
 		if says, bad := strings.CutPrefix(c.want, "!"); bad {
-			if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "x.yaml:4:") {
+			if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "test.yaml:4:") {
 				t.Errorf("%v on %q: %v, want %q", c.levels, c.nodes, err, says)
 			}
 			continue
@@ -135,22 +130,5 @@ func TestPlacedVariants(t *testing.T) {
 	slices.Sort(want)
 	if got := names(ServerVariants(p)); !slices.Equal(got, want) {
 		t.Errorf("servers %q, want %q", got, want)
-	}
-}
-
-func TestPlacementWords(t *testing.T) {
-	for _, level := range placementFactor.Levels {
-		subject, _ := placementFactor.Subject(level)
-		for _, words := range []string{placementFactor.Label(level), placementFactor.Phrase(level), subject} {
-			if strings.Contains(words, "-") || words == "" {
-				t.Errorf("%s is called %q", level, words)
-			}
-		}
-	}
-	if _, err := placementFactor.Canonical("other-nod"); err == nil {
-		t.Error("a level that does not exist")
-	}
-	if placeOf(record.Cell{}) != "" || placeOf(record.Cell{FactorPlacement: PlacementScheduled}) != "" {
-		t.Error("pods that Kubernetes schedules have a place")
 	}
 }

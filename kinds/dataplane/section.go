@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/invopop/jsonschema"
+
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/probe"
 	"github.com/meshtrial/meshtrial/study"
@@ -54,9 +56,9 @@ func placed(c *Section) []study.Placed {
 		{After: "warmup", Field: study.Field{Name: "window", Doc: "How long a trial measures: a whole number of intervals.", Value: study.Duration(&c.Window, 100*time.Millisecond, time.Hour)}},
 		{After: "window", Field: study.Field{Name: "interval", Doc: "Reporting interval of the generator.", Value: study.Duration(&c.Interval, 50*time.Millisecond, time.Minute)}},
 		{After: "variants", Field: study.Field{Name: "bill", Doc: "Prices named parts of a sidecar: each alone over a base, and all together. Generates the variants base, one named after each part, together, and without-PART.",
-			Value: billSection(&c.Bill)}},
+			Value: study.Stated(&c.Bill, func() Bill { return Bill{Direct: DirectAdd, Base: record.Cell{}} }, billFields)}},
 		{After: "bill", Field: study.Field{Name: "hops", Doc: "Breaks down the cost of a request by cells that leave one element out: the path without sidecars, the client's and the server's sidecar, TLS and redirection. {} for all defaults. Generates the variants bare, client, server, both, tls and redirect.",
-			Value: hopsSection(&c.Hops)}},
+			Value: study.Stated(&c.Hops, func() Hops { return Hops{Interception: true} }, hopsFields)}},
 		{After: "exclude", Field: study.Field{Name: "envoy_filters", Doc: "Your own EnvoyFilters for factor filters, by name with a file relative to the study: {mine: mine.yaml}.", Value: envoyFiltersValue{&c.EnvoyFilters}}},
 		{After: "envoy_filters", Field: study.Field{Name: "wasm", Doc: "Your own Wasm modules for factor filters, by name with a file relative to the study: {mine: mine.wasm}.", Value: wasmValue{&c.Wasm}}},
 		{After: "sizing", Field: study.Field{Name: "profile", Doc: "How to profile: after each trial's window, under the same load.",
@@ -210,3 +212,144 @@ cell, measured once.
 Strict mutual TLS cannot serve a client without a sidecar: such a cell (` + "`sidecars: server`" + `) is recorded
 as ` + "`permissive`" + `, and is an error if ` + "`mtls`" + ` itself varies.
 `
+
+// Workload is what the worker does with a request, in every cell.
+type Workload struct {
+	// Response is the size of the response body; [study.Echo] sends the request's body back.
+	Response    study.Bytes
+	ServiceTime ServiceTime
+}
+
+// ServiceTime is how long the worker holds a request before it responds.
+type ServiceTime struct {
+	Distribution string
+	Mean         time.Duration // of the distribution itself, including lognormal; unused when recorded
+	// Sigma is the standard deviation of the time's natural logarithm (lognormal only).
+	Sigma float64
+	// Values are recorded times to draw from at random (recorded only).
+	Values []time.Duration
+	// File names a file of recorded times, one duration a line; see [study.Study.WithFiles]. It is
+	// empty once they are in Values.
+	File string
+}
+
+func workload(w *Workload) study.Object {
+	t := &w.ServiceTime
+	return study.Object{Name: "workload", Fields: []study.Field{
+		{Name: "response", Doc: "Response body size; echo returns the request's body, as TCP always does.", Value: response(&w.Response)},
+		{Name: "service_time", Doc: "Service time of the worker.", Value: study.TimeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values,
+			study.Field{Name: "file", Doc: "File of recorded times next to the study, one per line (recorded).", Value: study.Prose(&t.File)})},
+	}}
+}
+
+func response(to *study.Bytes) study.Single[study.Bytes] {
+	parse := func(text string) (study.Bytes, *study.Error) {
+		if text == study.Echo.String() {
+			return study.Echo, nil
+		}
+		b, c := study.ParseBytes(text)
+		switch {
+		case c != nil:
+			c.Hint = strings.TrimPrefix(c.Hint+", or echo", ", or ")
+		case b > study.MaxPayload:
+			c = study.Complain(study.CodeRange, "use at most 64MiB", "%s is too large", text)
+		}
+		return b, c
+	}
+	pattern := study.Payload.Pattern
+	return study.Parsed(to, parse, study.Bytes.String, jsonschema.Schema{Type: "string", Pattern: strings.Replace(pattern, "^", "^(echo|", 1)[:len(pattern)+5] + ")$", Examples: []any{"echo", "1KiB"}})
+}
+
+func checkServiceTime(d *study.Decoder, t *ServiceTime) {
+	at := func(f string) study.Pos { return d.Pos("workload", "service_time", f) }
+	recorded := t.Distribution == study.DistributionRecorded
+	switch {
+	case recorded && (t.File == "") == (len(t.Values) == 0):
+		d.Fail(at("distribution"), study.CodeConflict, "", "distribution recorded needs either values or a file")
+	case recorded && t.Mean != 0:
+		d.Fail(at("mean"), study.CodeConflict, "leave it out", "recorded times have their own mean")
+	case !recorded && (t.File != "" || len(t.Values) > 0):
+		d.Fail(at("distribution"), study.CodeConflict, "use distribution: recorded, or leave values and file out", "distribution %s takes no recorded times", t.Distribution)
+	case t.Distribution != study.DistributionLognormal && t.Sigma != 0:
+		d.Fail(at("sigma"), study.CodeConflict, "leave it out", "sigma is for distribution lognormal")
+	case t.Distribution == study.DistributionLognormal && t.Sigma == 0:
+		d.Fail(at("distribution"), study.CodeConflict, "for example sigma: 0.5", "distribution lognormal needs a sigma above 0")
+	case (t.Distribution == study.DistributionLognormal || t.Distribution == study.DistributionExponential) && t.Mean == 0:
+		d.Fail(at("distribution"), study.CodeConflict, "for example mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
+	}
+}
+
+// maxValues limits the number of recorded times, in a study and in a file it names.
+const maxValues = 10_000
+
+func parseTime(text string) (time.Duration, *study.Error) {
+	v, c := study.ParseDuration(text)
+	if c == nil && v > time.Minute {
+		c = study.Complain(study.CodeRange, "use at most 1m", "%s is too long", text)
+	}
+	return v, c
+}
+
+// Profiling configures the profiling of proxies.
+type Profiling struct {
+	Hz     int // samples per second of each thread's CPU time
+	Length time.Duration
+	Graph  string // GraphFP, GraphDwarf, GraphNone
+}
+
+// Additional time of a trial's profile: perf needs a moment to start, and CPU is read well inside
+// the sampled period.
+const (
+	ProfileLead  = 2 * time.Second
+	ProfileTrail = time.Second
+)
+
+// Taken returns how long perf samples for a profile.
+func (p Profiling) Taken() time.Duration { return ProfileLead + p.Length + ProfileTrail }
+
+// Call graph methods, as perf names them.
+const (
+	GraphFP    = "fp"
+	GraphDwarf = "dwarf"
+	GraphNone  = "none"
+)
+
+// DefaultProfiling returns the default profiling configuration.
+func DefaultProfiling() Profiling {
+	return Profiling{Hz: 99, Length: 10 * time.Second, Graph: GraphFP}
+}
+
+// ProfilingOf returns the study's profiling configuration.
+func ProfilingOf(s *study.Study) Profiling {
+	if Of(s).Profile == nil {
+		return DefaultProfiling()
+	}
+	return *Of(s).Profile
+}
+
+// Prefixes of findings from profiles, each followed by the part ("profile_cost_client_proxy").
+const (
+	// FindingProfileCost is the additional CPU that a part uses while it is profiled, as a share.
+	FindingProfileCost = "profile_cost"
+	// FindingProfileNamed is the share of user-space samples whose function is known.
+	FindingProfileNamed = "profile_named"
+	// FindingCentre is a cost centre's share of a part's CPU time; the centre follows the part.
+	// Only a run shows which centres there are.
+	FindingCentre = "profile_share"
+)
+
+func profileFields(p *Profiling) study.Object {
+	return study.Object{Name: "profile", Flow: true, Fields: []study.Field{
+		{Name: "hz", Doc: "Samples per second of each thread's CPU time.", Value: study.Int(&p.Hz, 1, 10_000)},
+		{Name: "length", Doc: "Duration of a profile.", Value: study.Duration(&p.Length, time.Second, time.Hour)},
+		{Name: "graph", Doc: "Call stacks by frame pointers, by debug information (expensive), or none.", Value: study.OneOf(&p.Graph, GraphFP, GraphDwarf, GraphNone)},
+	}}
+}
+
+// checkProfile finds profiles that would not fit.
+func checkProfile(d *study.Decoder, s *study.Study) {
+	p := ProfilingOf(s)
+	if taken := p.Taken(); p.Graph == GraphDwarf && record.CopiesOfStacks(p.Hz, taken) > record.MaxRecording {
+		d.Fail(d.Pos("profile"), study.CodeConflict, "lower hz or length, or take graph: fp", "profile: %s", record.TooManyCopies(p.Hz, taken))
+	}
+}

@@ -38,16 +38,11 @@ func (v Variant) For(repeat int) Variant {
 func SidecarWith(levels record.Cell) Variant {
 	var set []string
 	for _, f := range factors {
-		if level := levels[f.Name]; level != "" && ofSidecar(f) {
+		if level := levels[f.Name]; level != "" && (f.Scope == study.ScopeProxies || f.Scope == study.ScopeServer) {
 			set = append(set, f.Name+"="+level)
 		}
 	}
 	return Variant{Sidecar: true, levels: strings.Join(set, "\n")}
-}
-
-// ofSidecar reports whether a factor affects sidecars.
-func ofSidecar(f study.Factor) bool {
-	return f.Scope == study.ScopeProxies || f.Scope == study.ScopeServer
 }
 
 // Levels returns the levels of the factors that affect the sidecar.
@@ -103,25 +98,14 @@ func ServerVariant(cell record.Cell) Variant {
 
 // in adds to a variant what all pods of a cell have, and its place.
 func (v Variant) in(cell record.Cell, place string) Variant {
-	v.Carrier, v.planted, v.place = sharedCarrier(cell), plantedIn(cell), place
-	return v
-}
-
-// plantedIn returns a cell's planted effect, "" for none.
-func plantedIn(cell record.Cell) string {
+	if way := study.CarrierOf(cell[study.FactorSidecars]).Way; len(way) > len(way.At(record.PlaceSidecar)) {
+		v.Carrier = cell[study.FactorSidecars]
+	}
 	if level := cell[FactorPlanted]; level != PlantedNone {
-		return level
+		v.planted = level
 	}
-	return ""
-}
-
-// sharedCarrier returns a cell's carrier unless it is only sidecars.
-func sharedCarrier(cell record.Cell) string {
-	way := study.CarrierOf(cell[study.FactorSidecars]).Way
-	if len(way) == len(way.At(record.PlaceSidecar)) {
-		return ""
-	}
-	return cell[study.FactorSidecars]
+	v.place = place
+	return v
 }
 
 // maxVariantName leaves room for a role prefix in the name of a Kubernetes object (63 characters),

@@ -41,7 +41,6 @@ func WasmOf(s *study.Study, name string) (WasmModule, bool) {
 	return Of(s).Wasm[i], true
 }
 
-// take sets the module's code.
 func (m *WasmModule) take(code []byte) *study.Error {
 	const hint = "compile a proxy-wasm plugin to a .wasm file"
 	switch {
@@ -99,7 +98,6 @@ func (v wasmValue) Decode(d *study.Decoder, n *study.Node) {
 	})
 }
 
-// fields describe a module that has been read.
 func (m *WasmModule) fields() study.Object {
 	return study.Object{Name: m.Name, Fields: []study.Field{
 		{Name: "sha256", Required: true, Doc: "The digest of a module that was read.", Value: study.Prose(&m.SHA256)},
@@ -108,31 +106,14 @@ func (m *WasmModule) fields() study.Object {
 }
 
 func (v wasmValue) Encode() *study.Node {
-	if len(*v.to) == 0 {
-		return nil
-	}
-	out := &study.Node{Kind: study.Mapping}
-	for i := range *v.to {
-		m := &(*v.to)[i]
-		if m.File != "" {
-			out.Set(m.Name, study.Pos{}, study.TextNode(m.File))
-			continue
-		}
-		out.Set(m.Name, study.Pos{}, m.fields().Encode())
-	}
-	return out
+	return encodeFiles(*v.to, func(m *WasmModule) (name, file string, read study.Object) { return m.Name, m.File, m.fields() })
 }
 
-func (v wasmValue) Schema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{OneOf: []*jsonschema.Schema{
-		{Type: "string"}, (&WasmModule{}).fields().Schema(),
-	}}}
-}
+func (v wasmValue) Schema() *jsonschema.Schema { return filesSchema((&WasmModule{}).fields()) }
 
 // byFile is a hint for modules that were not written by meshtrial.
 const byFile = "name a file instead, for example mine: mine.wasm"
 
-// codeValue is a module's code in base64.
 type codeValue struct{ to *WasmModule }
 
 func (v codeValue) Decode(d *study.Decoder, n *study.Node) {

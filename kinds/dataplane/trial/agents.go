@@ -27,7 +27,7 @@ func (t *trialRun) findAgents(ctx context.Context) {
 	}
 	found, err := t.d.FindAgents(ctx, agents, nodes)
 	if err != nil {
-		t.seen.Unmeasured = append(t.seen.Unmeasured, site.AgentsUnread(agents, err))
+		t.unmeasured("%s", site.AgentsUnread(agents, err))
 		return
 	}
 	t.agents = found

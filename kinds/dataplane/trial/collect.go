@@ -1,10 +1,12 @@
 package trial
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/load"
@@ -14,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
@@ -29,24 +32,21 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 			part := partOf(target.Name)
 			cpu, err := after.Since(before)
 			if err != nil {
-				t.seen.Unread = append(t.seen.Unread, record.Check{Name: "cpu-" + part, Detail: err.Error()})
+				t.unread("cpu-"+part, err)
 				continue
 			}
 			out.CPU[part] = out.CPU[part].Plus(cpu)
 			if m := after.Memory; m != nil {
 				memory, sum := m.Record(), out.Memory[part]
-				out.Memory[part] = record.Memory{
-					PSSBytes:    sum.PSSBytes + memory.PSSBytes,
-					CgroupBytes: sum.CgroupBytes + memory.CgroupBytes,
-					Processes:   sum.Processes + memory.Processes,
-				}
+				out.Memory[part] = record.Memory{PSSBytes: sum.PSSBytes + memory.PSSBytes, CgroupBytes: sum.CgroupBytes + memory.CgroupBytes,
+					Processes: sum.Processes + memory.Processes}
 			}
 		}
 		t.podCounts(out, targets, e)
 		if node == t.server.pod.Node {
 			cpu, pressure, err := e.after.Machine.Since(e.before.Machine)
 			if err != nil {
-				t.seen.Unread = append(t.seen.Unread, record.Check{Name: "cpu-machine", Detail: err.Error()})
+				t.unread("cpu-machine", err)
 				continue
 			}
 			out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
@@ -65,8 +65,13 @@ func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e edge
 			}
 			out.Probed[part] = rise
 		}
-		if before.Net != nil && after.Net != nil && slices.Contains(record.ConnectedParts, part) {
-			out.Connections[part] = out.Connections[part].Plus(connections(*before.Net, *after.Net))
+		if was, now := before.Net, after.Net; was != nil && now != nil && slices.Contains(record.ConnectedParts, part) {
+			out.Connections[part] = out.Connections[part].Plus(record.Connections{
+				Established:   int64(now.Established),
+				Opened:        int64(now.ActiveOpens) - int64(was.ActiveOpens),
+				Accepted:      int64(now.PassiveOpen) - int64(was.PassiveOpen),
+				Retransmitted: int64(now.Retransmits) - int64(was.Retransmits),
+			})
 		}
 	}
 }
@@ -83,26 +88,6 @@ func (t *trialRun) others(out *record.Trial, sampled map[string]edges) {
 	out.Others = site.Unattributed(out.CPU, out.Window.Seconds, nodes, sampled[t.server.pod.Node].host)
 }
 
-// waits records how long the threads of request-serving parts were runnable without a CPU.
-func (t *trialRun) waits(out *record.Trial, sampled map[string]edges) {
-	out.Waits = map[string]record.Wait{}
-	for node, targets := range t.targets {
-		for _, target := range targets {
-			threads, err := threadsBetween(sampled[node].before.Targets[target.Name], sampled[node].after.Targets[target.Name])
-			if err != nil {
-				continue // the measure of threads reports it
-			}
-			part := partOf(target.Name)
-			sum := out.Waits[part]
-			for _, th := range record.Serving(threads.Threads) {
-				sum.WaitS += th.WaitS
-			}
-			sum.Seconds = threads.Seconds
-			out.Waits[part] = sum
-		}
-	}
-}
-
 // probed returns the increase of counters. It omits counters that fell, or were not read twice.
 func probed(before, after map[string]uint64) map[string]uint64 {
 	out := map[string]uint64{}
@@ -114,24 +99,12 @@ func probed(before, after map[string]uint64) map[string]uint64 {
 	return out
 }
 
-// connections returns a pod's connections at the end of the window, and the increase of its
-// counters within it.
-func connections(before, after observe.NetSample) record.Connections {
-	return record.Connections{
-		Established:   int64(after.Established),
-		Opened:        int64(after.ActiveOpens) - int64(before.ActiveOpens),
-		Accepted:      int64(after.PassiveOpen) - int64(before.PassiveOpen),
-		Retransmitted: int64(after.Retransmits) - int64(before.Retransmits),
-	}
-}
-
 // partOf returns the part of a target: istiod's pods and generators are numbered.
 func partOf(target string) string {
-	target = record.PartOfHand(target)
-	if len(target) > len(record.PartControl) && target[:len(record.PartControl)] == record.PartControl {
+	if strings.HasPrefix(target, record.PartControl) {
 		return record.PartControl
 	}
-	return target
+	return record.PartOfHand(target)
 }
 
 // evidence reconciles what was counted with what was sent, over the whole trial: warm-up, window
@@ -151,7 +124,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		SentS:       float64(total.DurationNS) / 1e9,
 		Connections: result.Opened + result.Probes + total.Connects,
 		Probes:      result.Probes,
-		Way:         t.way, Proxies: map[string]*mesh.Passed{}, Wire: wireOf(&t.spec, total),
+		Way:         t.way, Proxies: map[string]*mesh.Passed{}, Wire: &mesh.Wire{Sent: total.BytesSent, Read: total.BytesRead, Bodies: !t.spec.CountsWire()},
 		Extensions: t.server.extended, FiltersVary: dataplane.HasParts(t.o.Study),
 	}
 	if t.spec.KeepAlive && t.spec.MaxConnections == 0 {
@@ -163,7 +136,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 	out.Counters = map[string]map[string]float64{}
 	note := func(part string, values map[string]float64, err error) map[string]float64 {
 		if err != nil {
-			t.seen.Unread = append(t.seen.Unread, record.Check{Name: verdict.UnreadCounters + part, Detail: err.Error()})
+			t.unread(verdict.UnreadCounters+part, err)
 			return nil
 		}
 		out.Counters[part] = values
@@ -202,23 +175,16 @@ func (t *trialRun) besideEvidence(e *mesh.Evidence, before, after counters) {
 		} else if err == nil {
 			err = t.anew[node]
 		}
-		if err != nil {
-			if !passed[node] {
-				continue
+		switch {
+		case err == nil:
+			if e.Beside == nil {
+				e.Beside = map[string]*mesh.Passed{}
 			}
-			t.seen.Unread = append(t.seen.Unread, record.Check{Name: verdict.UnreadCounters + record.PartIdleNode, Detail: fmt.Sprintf("node %s: %v", node, err)})
-			continue
+			e.Beside[node] = &mesh.Passed{Rise: rise, State: t.beside[node].State}
+		case passed[node]:
+			t.unread(verdict.UnreadCounters+record.PartIdleNode, fmt.Errorf("node %s: %w", node, err))
 		}
-		if e.Beside == nil {
-			e.Beside = map[string]*mesh.Passed{}
-		}
-		e.Beside[node] = &mesh.Passed{Rise: rise, State: t.beside[node].State}
 	}
-}
-
-// wireOf returns the bytes on the generators' connections.
-func wireOf(spec *load.Spec, all *load.Window) *mesh.Wire {
-	return &mesh.Wire{Sent: all.BytesSent, Read: all.BytesRead, Bodies: !spec.CountsWire()}
 }
 
 // carrier is a mesh whose node proxies report the connections that they carried.
@@ -226,7 +192,6 @@ type carrier interface {
 	Carried(rise map[string]float64, to mesh.Endpoint) record.Connections
 }
 
-// carriedConnections records the connections of a node proxy.
 func (t *trialRun) carriedConnections(out *record.Trial, part string, rise map[string]float64, to mesh.Endpoint) {
 	m, ok := t.o.Mesh.(carrier)
 	if p, _ := record.ProxyOf(part); !ok || rise == nil || p.Place != record.PlaceNode {
@@ -236,6 +201,16 @@ func (t *trialRun) carriedConnections(out *record.Trial, part string, rise map[s
 		out.Connections = map[string]record.Connections{}
 	}
 	out.Connections[part] = m.Carried(rise, to)
+}
+
+// unread records counters that could not be read: the trial fails the check.
+func (t *trialRun) unread(check string, err error) {
+	t.seen.Unread = append(t.seen.Unread, record.Check{Name: check, Detail: err.Error()})
+}
+
+// unmeasured records what is missing without affecting what the trial measured.
+func (t *trialRun) unmeasured(format string, args ...any) {
+	t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf(format, args...))
 }
 
 // risen returns the increase of the statistics of a part's proxy, or their sum over all generators;
@@ -274,4 +249,40 @@ func (t *trialRun) edges(w record.Window, sampled map[string]edges) []verdict.Ed
 			After:  time.Unix(0, e.after.EndNS).Sub(end.Add(t.skew[node]))})
 	}
 	return out
+}
+
+// driftOf compares the halves of a window; nil if it has too few intervals. CPU counters are not
+// read during a window, so it relies on latency alone.
+func driftOf(intervals []load.Interval) *record.Drift {
+	medians := make([]float64, len(intervals))
+	for i := range intervals {
+		medians[i] = intervals[i].MedianNS() / 1e3
+	}
+	d, ok := stat.DriftOf(medians)
+	if !ok {
+		return nil
+	}
+	return &record.Drift{FirstUS: d.First, SecondUS: d.Second, ErrorUS: d.SE, Intervals: d.N}
+}
+
+// idleMemory reads each part's memory before the trial's first request, for studies that price
+// memory. It returns nil for others, and with kubelets, whose samples may date from the previous
+// trial. The reading walks page tables, so it precedes the start of the generator.
+func (t *trialRun) idleMemory(ctx context.Context) (map[string]int64, error) {
+	if t.d.Kubelets || dataplane.Of(t.o.Study).Bill == nil || !t.o.Study.Measured(study.MeasureMemory) {
+		return nil, nil
+	}
+	out := map[string]int64{}
+	for node, targets := range t.targets {
+		shot, err := t.d.Observers[node].Snapshot(ctx, targets, true)
+		if err != nil {
+			return nil, fmt.Errorf("memory before the trial, node %s: %w", node, err)
+		}
+		for _, target := range targets {
+			if m := shot.Targets[target.Name].Memory; m != nil {
+				out[partOf(target.Name)] += m.Record().PSSBytes
+			}
+		}
+	}
+	return out, nil
 }

@@ -1,22 +1,28 @@
 package trial
 
 import (
-	"github.com/meshtrial/meshtrial/drive/load/loadtest"
-	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
-	"github.com/meshtrial/meshtrial/run/runner"
-	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 	"maps"
+	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/load"
+	"github.com/meshtrial/meshtrial/drive/load/loadtest"
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/observe/profile/node"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // The evidence has the whole trial's requests and connections, whatever the window was.
@@ -204,5 +210,180 @@ func TestEdges(t *testing.T) {
 	want := []verdict.Edge{{Node: "a", Before: -time.Millisecond}, {Node: "b", After: time.Millisecond}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// planeMesh is a mesh whose control plane has the pods of [proxyOn].
+type planeMesh struct{ mesh.Mesh }
+
+func (planeMesh) Name() string                               { return "istio" }
+func (planeMesh) ControlPlane() (namespace, selector string) { return "mesh", "app=proxy" }
+
+// The use of some replicas of the control plane does not pass for the use of all.
+func TestWholeControl(t *testing.T) {
+	for node, whole := range map[string]bool{"seen": true, "unseen": false} {
+		second := proxyOn(node, true)
+		second.Name = "second"
+		s := &site.Site{Kube: fakecluster.New(proxyOn("seen", true), second), Observers: map[string]observe.Client{"seen": {HTTPClient: http.DefaultClient}}}
+		must.OK(t, must.Err(s.FindControlPlane(t.Context(), planeMesh{})))
+		trial := &trialRun{d: &deployed{Site: s}}
+		out := &record.Trial{
+			CPU:     map[string]record.CPU{record.PartControl: {UserS: 1}, record.PartWorker: {UserS: 1}, record.PartUnattributed: {UserS: 1}},
+			Memory:  map[string]record.Memory{record.PartControl: {PSSBytes: 1}, record.PartWorker: {PSSBytes: 1}},
+			Waits:   map[string]record.Wait{record.PartControl: {WaitS: 1}},
+			Threads: map[string]record.Threads{record.PartControl: {Seconds: 1}},
+		}
+		trial.wholeControl(out)
+		_, cpu := out.CPU[record.PartControl]
+		_, memory := out.Memory[record.PartControl]
+		if cpu != whole || memory != whole || len(out.Waits) == 1 != whole || len(out.Threads) == 1 != whole || len(out.CPU) < 2 || len(out.Memory) < 1 {
+			t.Errorf("second replica %s: %+v", node, out)
+		}
+		if told := strings.Join(trial.seen.Unmeasured, "\n"); whole != (told == "") || !whole && !strings.Contains(told, "no observer runs beside second on node unseen") {
+			t.Errorf("second replica %s: told %q", node, told)
+		}
+	}
+}
+
+// CPU counts as profiled only if perf sampled at both edges.
+func TestProfiledCPU(t *testing.T) {
+	sample := func(at int64, user float64) observe.Snapshot {
+		return observe.Snapshot{Targets: map[string]observe.Sample{record.PartClientProxy: {AtUnixNS: at, CPU: observe.CPUSample{TotalNS: uint64(user * 1e9), UserNS: uint64(user * 1e9)}}}}
+	}
+	var trial trialRun
+	for _, tt := range []struct {
+		name    string
+		began   int64
+		seconds float64
+		known   bool
+	}{
+		{"within", 9e9, 5, true}, {"it began late", 10.5e9, 5, false}, {"it ended early", 9e9, 2, false}, {"it never said", 0, 5, false},
+	} {
+		p := record.Profiled{Part: record.PartClientProxy}
+		trial.profiledCPU(&p, sample(10e9, 1), sample(12e9, 2), node.Answer{BeganUnixNS: tt.began, Seconds: tt.seconds})
+		if (p.CPU != nil) != tt.known || tt.known && (p.CPUSeconds != 2 || p.CPU.TotalS() != 1) || !tt.known && len(p.Notes) == 0 {
+			t.Errorf("%s: %+v", tt.name, p)
+		}
+	}
+}
+
+// The CPU that decides whether a trial is steady is that of its parts, without the control plane,
+// whose activity is irregular.
+func TestCPUShare(t *testing.T) {
+	shot := func(start int64, totals map[string]uint64) observe.Snapshot {
+		s := observe.Snapshot{StartNS: start, Targets: map[string]observe.Sample{}}
+		for name, ns := range totals {
+			s.Targets[name] = observe.Sample{CPU: observe.CPUSample{TotalNS: ns, UserNS: ns}}
+		}
+		return s
+	}
+	before := shot(1e9, map[string]uint64{record.PartWorker: 5e8, record.PartGenerator: 1e8, record.PartControl + "-0": 0})
+	for _, tt := range []struct {
+		name  string
+		after observe.Snapshot
+		want  float64
+	}{
+		{"two parts", shot(3e9, map[string]uint64{record.PartWorker: 1e9, record.PartGenerator: 6e8, record.PartControl + "-0": 2e9}), 0.5},
+		{"idle", shot(3e9, map[string]uint64{record.PartWorker: 5e8, record.PartGenerator: 1e8, record.PartControl + "-0": 0}), 0},
+		{"a part that restarted", shot(3e9, map[string]uint64{record.PartWorker: 4e8}), math.NaN()},
+		{"no time between", shot(1e9, map[string]uint64{record.PartWorker: 1e9}), math.NaN()},
+	} {
+		if got := cpuShare(before, tt.after); math.Abs(got-tt.want) > 1e-9 || math.IsNaN(got) != math.IsNaN(tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func threadsSample(at int64, total uint64, run ...uint64) *observe.ThreadsSample {
+	s := &observe.ThreadsSample{AtUnixNS: at, CPU: observe.CPUSample{TotalNS: total, Inode: 5},
+		Processes: []observe.ProcessSample{{PID: 10, Command: "envoy", Start: 1}}}
+	for i, ns := range run {
+		s.Threads = append(s.Threads, observe.ThreadSample{PID: 10, TID: 10 + i, Name: []string{"envoy", "wrk:worker_0", "wrk:worker_1"}[i], Start: 1, RunNS: ns})
+	}
+	return s
+}
+
+// workerMesh is a mesh whose proxies count connections under plain names.
+type workerMesh struct{ none.Mesh }
+
+func (workerMesh) WorkerStat(name string) bool { return name == "worker_1" }
+
+func (workerMesh) AcceptedByWorker(rise map[string]float64) map[int]int64 {
+	return map[int]int64{1: int64(rise["worker_1"])}
+}
+
+func TestThreadsOfATrial(t *testing.T) {
+	trial := &trialRun{o: &runner.Options{Study: studytest.Parse(t, studytest.ThreeCells), Mesh: workerMesh{}},
+		targets: map[string][]observe.Target{"a": {{Name: record.PartClientProxy}, {Name: record.PartWorker}}}}
+	snapshot := func(threads *observe.ThreadsSample) observe.Snapshot {
+		return observe.Snapshot{Targets: map[string]observe.Sample{record.PartClientProxy: {Threads: threads}, record.PartWorker: {}}}
+	}
+	sampled := map[string]edges{"a": {before: snapshot(threadsSample(0, 1e9, 1e8, 4e8, 5e8)), after: snapshot(threadsSample(2e9, 4e9, 2e8, 18e8, 20e8))}}
+
+	out := &record.Trial{}
+	trial.o.Study.Measures = []string{study.MeasureCPU}
+	trial.threads(out, sampled)
+	if out.Threads != nil {
+		t.Fatal("threads without being asked for")
+	}
+	trial.o.Study.Measures = append(trial.o.Study.Measures, study.MeasureThreads)
+	trial.threads(out, sampled)
+	out.Counters = map[string]map[string]float64{record.PartClientProxy: {"worker_1": 12, "upstream_rq_total": 7}}
+	trial.workerConnections(out, record.PartClientProxy, out.Counters[record.PartClientProxy])
+	trial.withoutWorkers(out.Counters[record.PartClientProxy])
+
+	got := out.Threads[record.PartClientProxy]
+	if len(got.Threads) != 3 || got.CPUS != 3 || got.UnaccountedS > 1e-9 || got.Threads[2].CPU.TotalS() != 1.5 {
+		t.Errorf("threads %+v", got)
+	}
+	if n := got.Threads[2].Accepted; n == nil || *n != 12 {
+		t.Errorf("connections of worker 1: %v", n)
+	}
+	if got.Threads[1].Accepted != nil {
+		t.Error("worker 0 has connections that nobody counted")
+	}
+	if counters := out.Counters[record.PartClientProxy]; len(counters) != 1 || counters["upstream_rq_total"] != 7 {
+		t.Errorf("counters %v", counters)
+	}
+	if w := trial.seen.Unmeasured; len(w) != 1 || w[0] != "threads of the worker were not measured: the observer did not read them" {
+		t.Errorf("not measured: %q", w)
+	}
+}
+
+// The threads of each hand's proxy are separate, with their own limit and connections.
+func TestThreadsOfHands(t *testing.T) {
+	first, second := record.PartClientProxy, record.OfHand(record.PartClientProxy, 1)
+	trial := &trialRun{o: &runner.Options{Study: studytest.Parse(t, studytest.ThreeCells), Mesh: workerMesh{}}, server: &workerRole{},
+		targets: map[string][]observe.Target{"a": {{Name: first}}, "b": {{Name: second}}}}
+	trial.o.Study.Measures = []string{study.MeasureThreads}
+	at := func(name string, threads *observe.ThreadsSample) observe.Snapshot {
+		threads.QuotaCores = 2
+		return observe.Snapshot{Targets: map[string]observe.Sample{name: {Threads: threads}}}
+	}
+	sampled := map[string]edges{
+		"a": {before: at(first, threadsSample(0, 0, 0, 0, 0)), after: at(first, threadsSample(2e9, 9e8, 1e8, 4e8, 4e8))},
+		"b": {before: at(second, threadsSample(0, 0, 0, 0, 0)), after: at(second, threadsSample(2e9, 12e8, 1e8, 5e8, 6e8))},
+	}
+	out := &record.Trial{Hands: make([]record.Hand, 2)}
+	trial.threads(out, sampled)
+	read := func(a, b float64) counters {
+		stats := func(v float64) observe.ProxyStats {
+			return observe.ProxyStats{Taken: time.Unix(100, 0), Uptime: time.Minute, Counters: map[string]float64{"worker_1": v, "c": v}}
+		}
+		return counters{proxies: map[string]observe.ProxyStats{first: stats(a), second: stats(b)}}
+	}
+	trial.cell = record.Cell{}
+	trial.evidence(out, &load.Result{}, read(1, 10), read(4, 50))
+	for name, want := range map[string]int64{first: 3, second: 40} {
+		th := out.Threads[name]
+		if len(th.Threads) != 3 || th.QuotaCores != 2 || th.Threads[2].Accepted == nil || *th.Threads[2].Accepted != want {
+			t.Errorf("%s: %+v", name, th)
+		}
+	}
+	if c := out.Counters[first]; len(out.Threads) != 2 || len(c) != 1 || c["c"] != 43 {
+		t.Errorf("%d parts' threads, counters %v", len(out.Threads), out.Counters)
+	}
+	if th, of := out.ThreadsOf(first); of != 2 || th.CPUS != 1.2 {
+		t.Errorf("the busiest of %d: %+v", of, th)
 	}
 }

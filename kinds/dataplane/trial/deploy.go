@@ -23,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
+	rules "github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -97,28 +98,17 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	if err := d.setHeaders(); err != nil {
 		return d, err
 	}
-	if err := d.create(ctx); err != nil {
-		return d, err
+	return d, inOrder(ctx, d.create, d.await, d.connect, d.checkPace, d.settle, d.extend, d.configure, d.reachOutside)
+}
+
+// inOrder takes steps until one fails.
+func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
-	if err := d.await(ctx); err != nil {
-		return d, err
-	}
-	if err := d.connect(ctx); err != nil {
-		return d, err
-	}
-	if err := d.checkPace(ctx); err != nil {
-		return d, err
-	}
-	if err := d.settle(ctx); err != nil {
-		return d, err
-	}
-	if err := d.extend(ctx); err != nil {
-		return d, err
-	}
-	if err := d.configure(ctx); err != nil {
-		return d, err
-	}
-	return d, d.reachOutside(ctx)
+	return nil
 }
 
 // create creates namespace, policies, Services, Deployments and the DaemonSet.
@@ -187,7 +177,6 @@ func (d *deployed) await(ctx context.Context) error {
 	return nil
 }
 
-// connect finds the pods and connects to each.
 func (d *deployed) connect(ctx context.Context) error {
 	byApp, err := d.ReadyPods(ctx)
 	if err != nil {
@@ -386,3 +375,36 @@ func setWorkload(c *workercontrol.Config, w dataplane.Workload) {
 
 // Place implements Stage.
 func (d *deployed) Place() *site.Site { return d.Site }
+
+// awaitBrought waits until all pods whose requests node proxies carry are connected to their
+// proxies.
+func (d *deployed) awaitBrought(ctx context.Context) error {
+	if !slices.ContainsFunc(d.workloads(), func(w mesh.Workload) bool { return w.Carrier != "" }) {
+		return nil
+	}
+	return d.AwaitBrought(ctx, d.o.Mesh.Proxies(record.PlaceNode).Agents)
+}
+
+// seenControl records the control plane at the start of the trial, and now.
+func (t *trialRun) seenControl(ctx context.Context, before []string) {
+	after, err := t.d.FindControlPlane(ctx, t.o.Mesh)
+	if err != nil {
+		t.unmeasured("whether the mesh's control plane stayed the same is unknown: %v", err)
+		return
+	}
+	t.seen.Control = &rules.ControlPlane{Before: before, After: after}
+}
+
+// wholeControl removes the control plane's usage from the record if some of its pods could not be
+// read.
+func (t *trialRun) wholeControl(out *record.Trial) {
+	why := t.d.ControlUnseen()
+	if why == "" {
+		return
+	}
+	delete(out.CPU, record.PartControl)
+	delete(out.Memory, record.PartControl)
+	delete(out.Waits, record.PartControl)
+	delete(out.Threads, record.PartControl)
+	t.seen.Unmeasured = append(t.seen.Unmeasured, why)
+}

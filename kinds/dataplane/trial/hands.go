@@ -36,22 +36,21 @@ func (t *trialRun) setHands(roles []*loadRole) error {
 		return fmt.Errorf("cell %s: %d of its %d load pods are deployed", t.cell.Key(), len(roles), n)
 	}
 	t.client, t.more = roles[0], map[string]site.Pod{}
-	var err error
-	if t.way, t.proxies, err = t.d.wayOf(t.cell, t.client.pod, t.server.pod); err != nil {
-		return err
-	}
 	for i, role := range roles[:n] {
 		t.hands = append(t.hands, &hand{loadRole: role})
 		way, proxies, err := t.d.wayOf(t.cell, role.pod, t.server.pod)
 		if err != nil {
 			return err
 		}
+		if i == 0 {
+			t.way, t.proxies = way, proxies
+		}
 		if !slices.Equal(way, t.way) {
 			return errs.WithHint(fmt.Errorf("requests of load pod %s take a different path than those of %s: one of them is on the worker's node", role.pod.Name, t.client.pod.Name),
 				"where node proxies carry requests, either all or none of a cell's generators may be on the worker's node")
 		}
 		for part, pod := range proxies {
-			if i > 0 && pod.UID != t.proxies[part].UID && !t.has(part, pod) {
+			if i > 0 && !t.has(part, pod) {
 				t.more[record.OfHand(part, i)] = pod
 			}
 		}
@@ -59,7 +58,6 @@ func (t *trialRun) setHands(roles []*loadRole) error {
 	return nil
 }
 
-// all returns the trial's hands.
 func (t *trialRun) all() hands.Hands {
 	all := hands.Hands{What: "generator", In: "load pod"}
 	for _, h := range t.hands {
@@ -68,7 +66,6 @@ func (t *trialRun) all() hands.Hands {
 	return all
 }
 
-// each calls do for all hands concurrently.
 func (t *trialRun) each(do func(i int, h *hand) error) error {
 	return t.all().Each(func(i int) error { return do(i, t.hands[i]) })
 }
@@ -157,8 +154,8 @@ func (t *trialRun) startTogether(ctx context.Context, specs []load.Spec) error {
 			return t.all().Lost(err)
 		})
 		if err == nil {
-			if t.d.ahead = ahead; first {
-				t.d.ahead = nextAhead(ahead, t.now().Sub(told))
+			if t.d.ahead = ahead; first { // one quick start says little about the next
+				t.d.ahead = max(ahead/2, 2*t.now().Sub(told))
 			}
 			return wake.Pause(ctx, at.Sub(t.now()))
 		}
@@ -170,11 +167,6 @@ func (t *trialRun) startTogether(ctx context.Context, specs []load.Spec) error {
 		}
 	}
 }
-
-// nextAhead returns the time between announcement and start of the next schedule, after a start
-// that took this long: twice that, but at least half of the previous value, since one quick start
-// says little about the next.
-func nextAhead(ahead, took time.Duration) time.Duration { return max(ahead/2, 2*took) }
 
 // stopEvery is the interval of checks whether the generator's run has ended, which takes until the
 // requests already due have finished.
@@ -239,7 +231,6 @@ func together(all [][]load.Summary) []load.Summary {
 	return out
 }
 
-// endAfter ends all schedules after an interval.
 func (t *trialRun) endAfter(ctx context.Context, interval int) error {
 	return t.each(func(_ int, h *hand) error {
 		_, err := h.api.StopAfter(ctx, h.started.Run, interval)

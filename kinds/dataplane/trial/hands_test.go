@@ -44,6 +44,19 @@ window: 500ms
 interval: 100ms
 `
 
+// served starts a server that lives as long as the test.
+func served(t *testing.T, h http.Handler) *httptest.Server {
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// counting answers for a worker.
+func counting(w http.ResponseWriter, _ *http.Request) { jsonhttp.Answer(w, workercontrol.Counters{}) }
+
+// onTime serves a load role whose clock is this machine's.
+func onTime(ctx context.Context) http.Handler { return withClock(ctx, new(atomic.Int64)) }
+
 // withClock serves a load role whose clock leads this machine's by that many nanoseconds.
 func withClock(ctx context.Context, ahead *atomic.Int64) http.Handler {
 	role := loadcontrol.NewServer(ctx, "v").Handler()
@@ -60,12 +73,7 @@ func withClock(ctx context.Context, ahead *atomic.Int64) http.Handler {
 // each on its own node.
 func handsAt(t *testing.T, plan *study.Plan, i int, addresses ...string) *trialRun {
 	t.Helper()
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/counters" { // late generators get the schedule again, and the counters are read before that
-			jsonhttp.Answer(w, workercontrol.Counters{})
-		}
-	}))
-	t.Cleanup(target.Close)
+	target := served(t, http.HandlerFunc(counting)) // late generators get the schedule again, and the counters are read before that
 	d := &deployed{}
 	trial := &trialRun{d: d, o: &runner.Options{Study: plan.Study, Mesh: none.Mesh{}}, cell: plan.Cells[i], server: &workerRole{pod: site.Pod{Node: "node-0"}, api: workercontrol.Client{BaseURL: target.URL}}}
 	var roles []*loadRole
@@ -118,11 +126,10 @@ func TestHandsTogether(t *testing.T) {
 	plan := studytest.Plan(t, twoHands)
 	for i, cell := range plan.Cells {
 		for _, set := range []time.Duration{0, 5 * time.Millisecond} {
-			ctx, cancel := context.WithCancel(t.Context())
-			var right, ahead atomic.Int64
+			ctx := t.Context()
+			var ahead atomic.Int64
 			ahead.Store(int64(5 * time.Millisecond))
-			a, b := httptest.NewServer(withClock(ctx, &right)), httptest.NewServer(withClock(ctx, &ahead))
-			trial := handsAt(t, plan, i, a.URL, b.URL)
+			trial := handsAt(t, plan, i, served(t, onTime(ctx)).URL, served(t, withClock(ctx, &ahead)).URL)
 			must.OK(t, trial.measureSkew(ctx))
 			before := trial.hands[1].before
 			if off := before.Ahead - 5*time.Millisecond; off.Abs() > before.Bound || trial.hands[0].before != (hands.Clock{}) {
@@ -152,9 +159,6 @@ func TestHandsTogether(t *testing.T) {
 			if got := failed(out.Validity); known && (got == "hands-apart") != (set > 0) || got != "" && got != "hands-apart" {
 				t.Errorf("%s: a clock was set by %v: %q; %+v", cell[study.FactorArrival], set, got, out.Hands[1])
 			}
-			cancel()
-			a.Close()
-			b.Close()
 		}
 	}
 }
@@ -176,10 +180,7 @@ func readAlone(role http.Handler) http.Handler {
 
 // A generator is not queried while its record is being read, which would block forever.
 func TestHandsAreReadAlone(t *testing.T) {
-	var right atomic.Int64
-	a, b := httptest.NewServer(readAlone(withClock(t.Context(), &right))), httptest.NewServer(readAlone(withClock(t.Context(), &right)))
-	defer a.Close()
-	defer b.Close()
+	a, b := served(t, readAlone(onTime(t.Context()))), served(t, readAlone(onTime(t.Context())))
 	trial := handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
 	must.OK(t, trial.measureSkew(t.Context()))
 	must.OK(t, trial.start(t.Context(), trial.spec))
@@ -192,9 +193,8 @@ func TestHandsAreReadAlone(t *testing.T) {
 func TestAHandIsLost(t *testing.T) {
 	plan := studytest.Plan(t, twoHands)
 	for _, how := range []string{"ends", "is gone"} {
-		var right atomic.Int64
 		lost, lose := context.WithCancel(t.Context())
-		a, b := httptest.NewServer(withClock(t.Context(), &right)), httptest.NewServer(withClock(lost, &right))
+		a, b := served(t, onTime(t.Context())), served(t, onTime(lost))
 		trial := handsAt(t, plan, 0, a.URL, b.URL)
 		must.OK(t, trial.start(t.Context(), trial.spec))
 		other := errors.New("observe node n: gone")
@@ -216,26 +216,20 @@ func TestAHandIsLost(t *testing.T) {
 		if _, err := loadcontrol.NewClient(a.URL, nil).Start(t.Context(), trial.spec); err != nil {
 			t.Errorf("the other one still runs: %v", err)
 		}
-		b.Close()
-		a.Close()
-		lose()
 	}
 }
 
 // A generator that learns of the end of the window too late ends at once. It is not lost, and the
 // trial says what went wrong.
 func TestAHandIsToldTooLate(t *testing.T) {
-	var right atomic.Int64
-	late := withClock(t.Context(), &right)
-	a := httptest.NewServer(withClock(t.Context(), &right))
-	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	late := onTime(t.Context())
+	a := served(t, onTime(t.Context()))
+	b := served(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/stop-after" { // like one that arrives after the window: it ends the schedule at once
 			r.URL.Path = "/v1/stop"
 		}
 		late.ServeHTTP(w, r)
 	}))
-	defer a.Close()
-	defer b.Close()
 	trial := handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
 	must.OK(t, trial.start(t.Context(), trial.spec))
 	_, err := trial.measured(t.Context(), 1, 60) // far ahead: the machine may stall
@@ -250,8 +244,7 @@ func TestLoadsThatWereLeftAreEnded(t *testing.T) {
 	plan := studytest.Plan(t, twoHands)
 	var broken atomic.Bool
 	line := func() http.Handler {
-		var right atomic.Int64
-		role := withClock(t.Context(), &right)
+		role := onTime(t.Context())
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if broken.Load() {
 				panic(http.ErrAbortHandler)
@@ -259,9 +252,7 @@ func TestLoadsThatWereLeftAreEnded(t *testing.T) {
 			role.ServeHTTP(w, r)
 		})
 	}
-	a, b := httptest.NewServer(line()), httptest.NewServer(line())
-	defer a.Close()
-	defer b.Close()
+	a, b := served(t, line()), served(t, line())
 	trial := handsAt(t, plan, 0, a.URL, b.URL)
 	must.OK(t, trial.start(t.Context(), trial.spec))
 	broken.Store(true)
@@ -282,12 +273,10 @@ func TestLoadsThatWereLeftAreEnded(t *testing.T) {
 // A start that is too late for one is repeated for all.
 func TestHandsStartLate(t *testing.T) {
 	plan := studytest.Plan(t, twoHands)
-	var right atomic.Int64
-	a := httptest.NewServer(withClock(t.Context(), &right))
-	defer a.Close()
+	a := served(t, onTime(t.Context()))
 	starts := 0
-	role := withClock(t.Context(), &right)
-	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	role := onTime(t.Context())
+	b := served(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/start" {
 			if starts++; starts == 1 {
 				time.Sleep(startAhead + 50*time.Millisecond)
@@ -295,14 +284,12 @@ func TestHandsStartLate(t *testing.T) {
 		}
 		role.ServeHTTP(w, r)
 	}))
-	defer b.Close()
 	trial := handsAt(t, plan, 0, a.URL, b.URL)
 	read := int64(0)
-	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	worker := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		read++
 		jsonhttp.Answer(w, workercontrol.Counters{UnixNS: read})
 	}))
-	defer worker.Close()
 	trial.server.api = workercontrol.Client{BaseURL: worker.URL}
 	must.OK(t, trial.start(t.Context(), trial.spec))
 	if again := int64(starts - 1); read != again || trial.before.worker.UnixNS != again {
@@ -317,23 +304,11 @@ func TestHandsStartLate(t *testing.T) {
 	trial.stop(t.Context())
 }
 
-// After a slow start the lead time decreases again step by step, but not so far that the last start
-// would have missed it.
-func TestNextAhead(t *testing.T) {
-	for _, c := range []struct{ ahead, took, want time.Duration }{{8, 1, 4}, {8, 3, 6}, {8, 4, 8}, {8, 5, 10}} {
-		if got := nextAhead(c.ahead, c.took); got != c.want {
-			t.Errorf("%d took %d: %d, want %d", c.ahead, c.took, got, c.want)
-		}
-	}
-}
-
 // Two pods on one node have one clock, whatever the exchanges say.
 func TestHandsOnOneNode(t *testing.T) {
-	var right, ahead atomic.Int64
+	var ahead atomic.Int64
 	ahead.Store(int64(time.Second))
-	a, b := httptest.NewServer(withClock(t.Context(), &right)), httptest.NewServer(withClock(t.Context(), &ahead))
-	defer a.Close()
-	defer b.Close()
+	a, b := served(t, onTime(t.Context())), served(t, withClock(t.Context(), &ahead))
 	trial := handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
 	trial.hands[1].pod.Node = trial.hands[0].pod.Node
 	if err := trial.measureSkew(t.Context()); err != nil || trial.hands[1].before != (hands.Clock{}) {
@@ -341,8 +316,7 @@ func TestHandsOnOneNode(t *testing.T) {
 	}
 
 	// One of those on another node is queried, for all of them.
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s of the second on its node", r.URL) }))
-	defer silent.Close()
+	silent := served(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s of the second on its node", r.URL) }))
 	trial = handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
 	trial.hands = append(trial.hands, &hand{loadRole: &loadRole{pod: site.Pod{Name: "client-2", Node: trial.hands[1].pod.Node}, api: loadcontrol.NewClient(silent.URL, nil)}})
 	if err := trial.measureSkew(t.Context()); err != nil || trial.hands[2].before != trial.hands[1].before || trial.hands[2].before.Ahead < time.Second/2 {

@@ -23,15 +23,12 @@ import (
 // until each container was sampled under its load, and after it until each was sampled again.
 const overdue = 2 * (kubelet.Longest + kubelet.Patience)
 
-// kubelets returns a reader for the kubelets of nodes.
 func (d *deployed) kubelets() kubelet.Reader { return kubelet.Through(d.Kube.CoreV1().RESTClient()) }
 
-// sampledBy returns a target's identity for kubelets.
 func sampledBy(t observe.Target) kubelet.Container {
 	return kubelet.Container{Pod: t.Pod, Name: t.Container}
 }
 
-// wanted returns the containers of targets, by node.
 func wanted(targets map[string][]observe.Target) map[string][]kubelet.Container {
 	out := map[string][]kubelet.Container{}
 	for node, all := range targets {
@@ -125,7 +122,7 @@ func (t *trialRun) amongSamples(ctx context.Context, watch *kubelet.Watch, finis
 	if first.After(now) { // by a clock that is ahead
 		first = now
 	}
-	from = max(finished, intervalAt(begin, first, interval))
+	from = max(finished, int((first.Sub(begin)+interval-1)/interval)) // the first that begins then or later
 	to = from + int(dataplane.Of(t.o.Study).Window/interval)
 	end := begin.Add(time.Duration(to) * interval)
 	// The CPU account reports a container that is gone by now.
@@ -147,11 +144,6 @@ func (t *trialRun) refuseAhead(watch *kubelet.Watch, loaded time.Duration) error
 	return nil
 }
 
-// intervalAt returns the first interval that begins at a time or later.
-func intervalAt(begin, at time.Time, interval time.Duration) int {
-	return int((at.Sub(begin) + interval - 1) / interval)
-}
-
 // compareKubelets checks how far the nodes' clocks are from the generator's, which determines the
 // window. An offset shifts the window of their containers within a load that is the same before and
 // after; it must not shift it to before the load.
@@ -163,15 +155,13 @@ func (t *trialRun) compareKubelets(watch *kubelet.Watch, begin time.Time) {
 		switch {
 		case !known:
 		case least > most: // contradictory, unless it changed
-			t.seen.Unread = append(t.seen.Unread, record.Check{Name: "kubelet-clocks",
-				Detail: fmt.Sprintf("the clock of node %s, or of this machine, was set by at least %.3g s between samples: the CPU of its containers covers a window of a different length", node, (least - most).Seconds())})
+			t.unread("kubelet-clocks", fmt.Errorf("the clock of node %s, or of this machine, was set by at least %.3g s between samples: the CPU of its containers covers a window of a different length", node, (least-most).Seconds()))
 		case least > loaded:
-			t.seen.Unread = append(t.seen.Unread, record.Check{Name: "kubelet-clocks",
-				Detail: fmt.Sprintf("the clock of node %s is %.3g s ahead of the generator's, and the load began only %.3g s before the window: the window of its containers began before the load; synchronize the nodes' clocks by NTP", node, least.Seconds(), loaded.Seconds())})
+			t.unread("kubelet-clocks", fmt.Errorf("the clock of node %s is %.3g s ahead of the generator's, and the load began only %.3g s before the window: the window of its containers began before the load; synchronize the nodes' clocks by NTP", node, least.Seconds(), loaded.Seconds()))
 		case least > kubelet.Apart:
-			t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the clock of node %s is at least %.3g s ahead of the generator's: the CPU of its containers covers a window earlier by that much", node, least.Seconds()))
+			t.unmeasured("the clock of node %s is at least %.3g s ahead of the generator's: the CPU of its containers covers a window earlier by that much", node, least.Seconds())
 		case most < -kubelet.Apart:
-			t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the clock of node %s is at least %.3g s behind the generator's: the CPU of its containers covers a window later by that much", node, -most.Seconds()))
+			t.unmeasured("the clock of node %s is at least %.3g s behind the generator's: the CPU of its containers covers a window later by that much", node, -most.Seconds())
 		}
 	}
 }
@@ -218,7 +208,7 @@ func (t *trialRun) sampledCosts(out *record.Trial, watch *kubelet.Watch) {
 			part, c := partOf(target.Name), sampledBy(target)
 			u, err := usedBy(watch, node, target, begin, end)
 			if err != nil {
-				t.seen.Unread = append(t.seen.Unread, record.Check{Name: "cpu-" + part, Detail: fmt.Sprintf("%s on node %s: %v", c, node, err)})
+				t.unread("cpu-"+part, fmt.Errorf("%s on node %s: %w", c, node, err))
 				continue
 			}
 			put(part, u)
@@ -230,6 +220,6 @@ func (t *trialRun) sampledCosts(out *record.Trial, watch *kubelet.Watch) {
 	if u, err := watch.Node(t.server.pod.Node, begin, end); err == nil {
 		put(record.PartMachine, u)
 	} else {
-		t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the CPU of the machine as a whole was not measured: %v", err))
+		t.unmeasured("the CPU of the machine as a whole was not measured: %v", err)
 	}
 }

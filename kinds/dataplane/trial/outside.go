@@ -3,7 +3,6 @@ package trial
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
+	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -55,7 +55,6 @@ func (t topology) nameOutside() {
 	}
 }
 
-// outside lists the servers outside the mesh by name.
 func (t topology) outside() []mesh.Workload {
 	var out []mesh.Workload
 	for _, w := range t.servers {
@@ -117,12 +116,21 @@ const (
 // reached ends the run before its first trial.
 func (d *deployed) reachOutside(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for client, to := range d.outsidePairs() {
+	for client, generators := range d.loads {
 		group.Go(func() error { // a generator sends to one server at a time
-			for server, cell := range to {
-				for _, generator := range d.loads[client] {
-					if err := d.reach(ctx, reachLimit, cell, generator, d.workers[server]); err != nil {
-						return err
+			reached := map[dataplane.Variant]bool{}
+			for _, cell := range d.cells {
+				for repeat := range 2 { // the second turn of a baseline has pods of its own
+					to := dataplane.ServerVariant(cell).For(repeat)
+					server := d.workers[to]
+					if !study.Outside(cell) || dataplane.ClientVariant(cell).For(repeat) != client || server == nil || reached[to] {
+						continue
+					}
+					reached[to] = true
+					for _, generator := range generators {
+						if err := d.reach(ctx, reachLimit, cell, generator, server); err != nil {
+							return err
+						}
 					}
 				}
 			}
@@ -130,30 +138,6 @@ func (d *deployed) reachOutside(ctx context.Context) error {
 		})
 	}
 	return group.Wait()
-}
-
-// outsidePairs returns, by client, the servers outside the mesh that it sends to, with a cell of each
-// pair.
-func (d *deployed) outsidePairs() map[dataplane.Variant]map[dataplane.Variant]record.Cell {
-	out := map[dataplane.Variant]map[dataplane.Variant]record.Cell{}
-	for _, cell := range d.cells {
-		if !study.Outside(cell) {
-			continue
-		}
-		for repeat := range 2 { // the second turn of a baseline has pods of its own
-			client, server := dataplane.ClientVariant(cell).For(repeat), dataplane.ServerVariant(cell).For(repeat)
-			if len(d.loads[client]) == 0 || d.workers[server] == nil {
-				continue
-			}
-			if out[client] == nil {
-				out[client] = map[dataplane.Variant]record.Cell{}
-			}
-			if _, known := out[client][server]; !known {
-				out[client][server] = cell
-			}
-		}
-	}
-	return out
 }
 
 // reach sends a few requests of a cell until all are answered, or the time is over.
@@ -196,11 +180,7 @@ func (d *deployed) tryReach(ctx context.Context, client *loadRole, spec load.Spe
 	if total.Completed > 0 && total.Completed == total.Scheduled {
 		return nil
 	}
-	var kinds []string
-	for _, kind := range slices.Sorted(maps.Keys(total.Failed)) {
-		kinds = append(kinds, fmt.Sprintf("%s %d", kind, total.Failed[kind]))
-	}
-	return fmt.Errorf("of %d requests %d were answered, failed: %s", total.Scheduled, total.Completed, strings.Join(kinds, ", "))
+	return fmt.Errorf("of %d requests %d were answered%s", total.Scheduled, total.Completed, verdict.KindsOf(total.Failed))
 }
 
 // reachHint says what the request path of a cell depends on.

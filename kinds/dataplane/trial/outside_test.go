@@ -3,7 +3,6 @@ package trial
 import (
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,11 +93,9 @@ func TestOutsideTopology(t *testing.T) {
 // A server is reached when all requests of an attempt are answered. Otherwise the error names what
 // failed, and the hint what the way there depends on.
 func TestReach(t *testing.T) {
-	api := httptest.NewServer(loadcontrol.NewServer(t.Context(), "test").Handler())
-	defer api.Close()
+	api := served(t, loadcontrol.NewServer(t.Context(), "test").Handler())
 	status := http.StatusServiceUnavailable
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
-	defer server.Close()
+	server := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	must.OK(t, err)
 	number, err := strconv.Atoi(port)

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
-
-	"golang.org/x/sync/errgroup"
+	"sync"
 
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/observe"
@@ -45,15 +43,15 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Ar
 	if err != nil {
 		return nil, err
 	}
-	before, after, taken, err := t.takeProfiles(ctx, parts, how)
+	shots, taken, err := t.takeProfiles(ctx, parts, how)
 	if err != nil {
 		return nil, err
 	}
 	var files []runner.Artefact
 	for _, part := range slices.Sorted(maps.Keys(parts)) {
 		p, more := t.profiled(part, taken[part], how)
-		if edge, ok := before[parts[part].node]; ok && p.Error == "" && !p.Ended {
-			t.profiledCPU(&p, edge, after[parts[part].node], taken[part].answer)
+		if edge, ok := shots[parts[part].node]; ok && p.Error == "" && !p.Ended {
+			t.profiledCPU(&p, edge.before, edge.after, taken[part].answer)
 		}
 		if filters, err := profile.ReadFilters(dumps[part]); err == nil && p.Error == "" {
 			if data, err := json.Marshal(filters); err == nil {
@@ -74,10 +72,8 @@ func (t *trialRun) profileFile(name string) string {
 	return store.DirProfiles + "/" + t.id + "-" + name
 }
 
-// profileTarget is a container to profile.
 type profileTarget struct{ node, container string }
 
-// profiledParts returns the proxies of the trial.
 func (t *trialRun) profiledParts() map[string]profileTarget {
 	out := map[string]profileTarget{}
 	for part, pod := range t.proxies {
@@ -98,62 +94,31 @@ type takenProfile struct {
 
 // takeProfiles makes the nodes profile the parts simultaneously, and reads the parts' CPU at two
 // times in between.
-func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTarget, how dataplane.Profiling) (before, after map[string]observe.Snapshot, taken map[string]takenProfile, err error) {
-	type result struct {
-		part string
-		takenProfile
-	}
-	results := make(chan result, len(parts))
+func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTarget, how dataplane.Profiling) (shots map[string]edges, taken map[string]takenProfile, err error) {
+	var mu sync.Mutex
+	var profiles sync.WaitGroup
+	taken = map[string]takenProfile{}
 	for part, target := range parts {
-		go func() {
-			client, ok := t.d.profilers.ByNode[target.node]
-			if !ok {
-				results <- result{part, takenProfile{err: fmt.Errorf("no profile role runs on node %s", target.node)}}
-				return
+		profiles.Go(func() {
+			one := takenProfile{err: fmt.Errorf("no profile role runs on node %s", target.node)}
+			if client, ok := t.d.profilers.ByNode[target.node]; ok {
+				one.answer, one.err = client.Take(ctx, node.Request{ContainerID: target.container, Hz: how.Hz, Graph: how.Graph, Seconds: how.Taken().Seconds()})
 			}
-			answer, err := client.Take(ctx, node.Request{ContainerID: target.container, Hz: how.Hz, Graph: how.Graph, Seconds: how.Taken().Seconds()})
-			results <- result{part, takenProfile{answer, err}}
-		}()
-	}
-	start := time.Now().Add(dataplane.ProfileLead)
-	before, after = map[string]observe.Snapshot{}, map[string]observe.Snapshot{}
-	edges := make(chan struct {
-		node  string
-		shots []observe.Snapshot
-	}, len(t.targets))
-	group, groupCtx := errgroup.WithContext(ctx)
-	for name, targets := range t.targets {
-		group.Go(func() error {
-			at := start.Add(t.clockAhead + t.skew[name])
-			shots, err := t.d.Observers[name].Snapshots(groupCtx, observe.SnapshotsRequest{
-				AtUnixNS: []int64{at.UnixNano(), at.Add(how.Length).UnixNano()}, Targets: targets})
-			if err != nil {
-				return fmt.Errorf("observe node %s during the profile: %w", name, err)
-			}
-			edges <- struct {
-				node  string
-				shots []observe.Snapshot
-			}{name, shots}
-			return nil
+			mu.Lock()
+			defer mu.Unlock()
+			taken[part] = one
 		})
 	}
-	observed := group.Wait()
-	close(edges)
-	for e := range edges {
-		before[e.node], after[e.node] = e.shots[0], e.shots[1]
-	}
-	taken = map[string]takenProfile{}
-	for range parts {
-		r := <-results
-		taken[r.part] = r.takenProfile
-	}
+	start := t.now().Add(dataplane.ProfileLead)
+	shots, err = t.snapshots(ctx, start, start.Add(how.Length), func(string, *observe.SnapshotsRequest) {})
+	profiles.Wait()
 	if ctx.Err() != nil {
-		return nil, nil, nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
-	if observed != nil {
-		clear(before) // a profile without its cost is still a profile
+	if err != nil {
+		shots = nil // a profile without its cost is still a profile
 	}
-	return before, after, taken, nil
+	return shots, taken, nil
 }
 
 // profiled turns a response into the record and its file.

@@ -12,15 +12,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 func TestAwaitQuiet(t *testing.T) {
@@ -174,5 +179,74 @@ func TestHasReady(t *testing.T) {
 		if got := hasReady([]discoveryv1.EndpointSlice{{Endpoints: c.endpoints}}, c.uid); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
+	}
+}
+
+// Pods of a node that died before or during their replacement stay until it is back, and are not
+// awaited. Those of other nodes are.
+func TestReplacePodsOfDeadNodes(t *testing.T) {
+	pod := func(name string, ready corev1.ConditionStatus, ending bool) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(name), Labels: map[string]string{mesh.AppLabel: "client-plain"}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}, ContainerStatuses: []corev1.ContainerStatus{{Ready: true}}}}
+		if ending {
+			p.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		}
+		return p
+	}
+	const noticed = 40 * time.Second
+	for name, takes := range map[string]time.Duration{"before": 0, "meanwhile": noticed} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lost := pod("dead", corev1.ConditionFalse, true)
+				dead := lost
+				if takes > 0 {
+					dead = pod("dead", corev1.ConditionTrue, false)
+				}
+				kube, began := fakecluster.New(dead, pod("alive", corev1.ConditionTrue, false)), time.Now()
+				kube.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+					return a.(clienttesting.DeleteAction).GetName() == "dead", nil, nil // its end is never reported
+				})
+				time.AfterFunc(takes, func() {
+					if _, err := kube.CoreV1().Pods("n").Update(t.Context(), lost, metav1.UpdateOptions{}); err != nil {
+						t.Error(err)
+					}
+				})
+				d := &deployed{Site: &site.Site{Kube: kube, Namespace: "n"}, topology: topology{clients: map[dataplane.Variant]mesh.Workload{{}: {Name: "client-plain"}}}}
+				must.OK(t, d.replacePods(t.Context()))
+				if took := time.Since(began); took < takes || took > takes+2*renewLook {
+					t.Errorf("it took %v, not %v", took, takes)
+				}
+				left, err := kube.CoreV1().Pods("n").List(t.Context(), metav1.ListOptions{})
+				if err != nil || len(left.Items) != 1 || left.Items[0].Name != "dead" {
+					t.Errorf("left are %v, %v", left, err)
+				}
+			})
+		})
+	}
+}
+
+// A pod that Istio's node agent does not redirect ends a deployment if cells are in an ambient
+// mesh, and no other.
+func TestAwaitBrought(t *testing.T) {
+	pod := func(redirection string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "client-ambient-1", Labels: map[string]string{"istio.io/dataplane-mode": "ambient"},
+			Annotations: map[string]string{"ambient.istio.io/redirection": redirection}}, Spec: corev1.PodSpec{NodeName: "one"},
+			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+	}
+	for name, c := range map[string]struct{ sidecars, redirection, fails string }{
+		"redirected": {"ambient", "enabled", ""},
+		"not":        {"ambient", "pending", `Istio's node agent on node one has not added pod client-ambient-1 to the node's proxy after 60 checks: its annotation ambient.istio.io/redirection is "pending", not "enabled"`},
+		"nor need":   {"both", "pending", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				plan := studytest.Plan(t, studytest.ThreeCells, "mesh=istio", "sidecars="+c.sidecars)
+				d := &deployed{Site: &site.Site{Kube: fakecluster.New(pod(c.redirection)), Namespace: "ns"}, topology: newTopology("ns", plan), o: &runner.Options{Mesh: sitetest.Istio()}}
+				err := d.awaitBrought(t.Context())
+				if (err == nil) != (c.fails == "") || err != nil && (!strings.Contains(err.Error(), c.fails) || !strings.Contains(errs.Hint(err), "-l k8s-app=istio-cni-node")) {
+					t.Errorf("%v (hint %q), want %q", err, errs.Hint(err), c.fails)
+				}
+			})
+		})
 	}
 }

@@ -20,26 +20,38 @@ type workerCounter interface {
 	WorkerStat(name string) bool
 }
 
-// threads turns the samples of threads around the window into the trial's, by part, and by part and
-// hand: each proxy has its own limits. It records what cannot be read.
+// threads turns the samples of threads around the window into how long those of request-serving
+// parts were runnable without a CPU and, if the study measures threads, into the trial's threads, by
+// part, and by part and hand: each proxy has its own limits. It records what cannot be read.
 func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
-	if !t.o.Study.Measured(study.MeasureThreads) {
-		return
+	measured := t.o.Study.Measured(study.MeasureThreads)
+	out.Waits = map[string]record.Wait{}
+	if measured {
+		out.Threads = map[string]record.Threads{}
 	}
-	out.Threads = map[string]record.Threads{}
 	for node, targets := range t.targets {
 		e := sampled[node]
 		for _, target := range targets {
 			part := partOf(target.Name)
 			threads, err := threadsBetween(e.before.Targets[target.Name], e.after.Targets[target.Name])
-			if err != nil { // the trial's measurements do not depend on it
-				t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("threads of the %s were not measured: %v", strings.ReplaceAll(part, "_", " "), err))
+			if err != nil {
+				if measured { // the trial's measurements do not depend on it
+					t.unmeasured("threads of the %s were not measured: %v", strings.ReplaceAll(part, "_", " "), err)
+				}
 				continue
 			}
+			sum := out.Waits[part]
+			for _, th := range record.Serving(threads.Threads) {
+				sum.WaitS += th.WaitS
+			}
+			sum.Seconds = threads.Seconds
+			out.Waits[part] = sum
+			name := target.Name
 			if part == record.PartControl { // istiod's pods are one part
-				out.Threads[part] = addThreads(out.Threads[part], threads)
-			} else {
-				out.Threads[target.Name] = addThreads(out.Threads[target.Name], threads)
+				name = part
+			}
+			if measured {
+				out.Threads[name] = addThreads(out.Threads[name], threads)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -11,8 +12,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/meshtrial/meshtrial/drive/load"
@@ -22,6 +24,7 @@ import (
 	_ "github.com/meshtrial/meshtrial/kinds/resilience" // studies name its fields
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/run/runner"
@@ -168,11 +171,10 @@ func TestNamesAreValid(t *testing.T) {
 
 // Pods have no more permissions than their role needs.
 func TestSecurity(t *testing.T) {
-	plan := studytest.Plan(t, everyVariant)
-	check := func(name string, pod corev1.PodTemplateSpec, observer bool) {
-		t.Helper()
-		if len(pod.Spec.Containers) != 1 {
-			t.Fatalf("%s has %d containers", name, len(pod.Spec.Containers))
+	for name, d := range deploymentsOf(t, studytest.Plan(t, everyVariant), sitetest.Istio()) {
+		pod := d.Spec.Template
+		if len(pod.Spec.Containers) != 1 || *d.Spec.Replicas != 1 || len(pod.Spec.Volumes) != 0 {
+			t.Fatalf("%s: %+v", name, d.Spec)
 		}
 		c := pod.Spec.Containers[0]
 		s := c.SecurityContext
@@ -183,7 +185,7 @@ func TestSecurity(t *testing.T) {
 		if *pod.Spec.AutomountServiceAccountToken || pod.Spec.HostNetwork || pod.Spec.HostIPC || *pod.Spec.EnableServiceLinks {
 			t.Errorf("%s has credentials, or more of the host than it needs", name)
 		}
-		if root := *s.RunAsUser == 0; root != observer || *s.RunAsNonRoot == observer || pod.Spec.HostPID != observer || (len(s.Capabilities.Add) > 0) != observer {
+		if *s.RunAsUser == 0 || !*s.RunAsNonRoot || pod.Spec.HostPID || len(s.Capabilities.Add) > 0 {
 			t.Errorf("%s: user %d, the host's processes %v, capabilities %v", name, *s.RunAsUser, pod.Spec.HostPID, s.Capabilities.Add)
 		}
 		if c.Image != sitetest.Images.Meshtrial || c.ImagePullPolicy != sitetest.Images.PullPolicy {
@@ -195,24 +197,6 @@ func TestSecurity(t *testing.T) {
 		if c.LivenessProbe != nil || c.ReadinessProbe != nil {
 			t.Errorf("%s is probed while it is measured", name)
 		}
-	}
-	for name, d := range deploymentsOf(t, plan, sitetest.Istio()) {
-		check(name, d.Spec.Template, false)
-		if *d.Spec.Replicas != 1 || len(d.Spec.Template.Spec.Volumes) != 0 {
-			t.Errorf("%s: %d replicas, volumes %v", name, *d.Spec.Replicas, d.Spec.Template.Spec.Volumes)
-		}
-	}
-	set := site.ObserveSet("ns", sitetest.Images, "run")
-	check("observer", set.Spec.Template, true)
-	pod := set.Spec.Template.Spec
-	if want := []corev1.Capability{"SYS_PTRACE"}; !slices.Equal(pod.Containers[0].SecurityContext.Capabilities.Add, want) {
-		t.Errorf("the observer has capabilities %v", pod.Containers[0].SecurityContext.Capabilities.Add)
-	}
-	if len(pod.Volumes) != 1 || pod.Volumes[0].HostPath.Path != "/sys/fs/cgroup" || len(pod.Containers[0].VolumeMounts) != 1 || !pod.Containers[0].VolumeMounts[0].ReadOnly {
-		t.Errorf("the observer's volumes: %+v, %+v", pod.Volumes, pod.Containers[0].VolumeMounts)
-	}
-	if set.Spec.Template.Labels["sidecar.istio.io/inject"] != "false" {
-		t.Error("the observer may get a sidecar")
 	}
 }
 
@@ -361,20 +345,237 @@ func TestCPULimit(t *testing.T) {
 	}
 }
 
-// Every node with a workload needs a ready observer; other nodes do not.
-func TestUnobserved(t *testing.T) {
-	pod := func(app, node string, ready corev1.ConditionStatus) corev1.Pod {
-		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{mesh.AppLabel: app}}, Spec: corev1.PodSpec{NodeName: node},
-			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}}
+// TestCalloutTopology: proxies that ask have a sink, the waypoint's Service knows what it asks, and a
+// module reaches only the sidecar of its cell.
+func TestCalloutTopology(t *testing.T) {
+	s, err := studytest.Parse(t, `
+name: a
+question: b
+factors: {sidecars: [server, waypoint], filters: [none, ext-authz-grpc, wasm-file-mine]}
+wasm: {mine: mine.wasm}
+`).WithFiles(func(string) ([]byte, error) { return []byte("\x00asm\x01\x00\x00\x00"), nil })
+	must.OK(t, err)
+	plan, err := study.NewPlan(s, 1)
+	must.OK(t, err)
+	top := newTopology("ns", plan)
+	if top.sink == nil {
+		t.Fatal("there is nobody to ask")
 	}
-	pods := []corev1.Pod{
-		pod("client-plain", "a", "True"), pod("server-plain", "b", "True"), pod("server-sidecar", "b", "True"), pod("client-sidecar", "d", "True"),
-		pod(site.RoleObserve, "a", "True"), pod(site.RoleObserve, "b", "False"), pod(site.RoleObserve, "c", "False"),
+	waypoints, modules := 0, 0
+	for v, w := range top.servers {
+		switch level := v.Level(dataplane.FactorFilters); {
+		case w.Proxy == nil && level != "":
+			waypoints++
+			if w.Levels[dataplane.FactorFilters] != "ext-authz-grpc" || w.Set(dataplane.FactorFilters) != "ext-authz-grpc" {
+				t.Errorf("%s has the levels %v", w.Name, w.Levels)
+			}
+		case len(w.Levels) > 0:
+			t.Errorf("%s has levels beside its sidecar's: %v", w.Name, w.Levels)
+		}
+		for _, x := range w.Extensions {
+			modules++
+			if x.Part != "wasm-file-mine" || v.Level(dataplane.FactorFilters) != x.Part || len(x.Wasm) != 8 {
+				t.Errorf("%s has the extension %+v", w.Name, x)
+			}
+		}
 	}
-	lost := pod("server-plain", "e", "False") // with its node, which is unreachable
-	lost.DeletionTimestamp, lost.Status.Phase, lost.Status.ContainerStatuses = &metav1.Time{}, corev1.PodRunning, []corev1.ContainerStatus{{Ready: true}}
-	pods = append(pods, lost)
-	if got := site.Unobserved(pods); !slices.Equal(got, []string{"b", "d"}) {
-		t.Errorf("nodes without an observer: %v", got)
+	if waypoints != 1 || modules != 1 {
+		t.Errorf("%d Services whose waypoint asks, %d with a module, expected one each", waypoints, modules)
+	}
+	if top := newTopology("ns", studytest.Plan(t, "name: a\nquestion: b\nfactors: {filters: [none, lua]}\n")); top.sink != nil {
+		t.Error("a study that asks nobody has a sink")
+	}
+}
+
+const placedStudy = `
+name: placed
+question: Where?
+factors:
+  placement: [as-scheduled, same-node, other-node, other-zone]
+  sidecars: [none, both]
+baseline: {sidecars: none}
+`
+
+// Each pod with a place is bound to its node by the node's own label, and no other pod is.
+func TestPin(t *testing.T) {
+	plan := studytest.Plan(t, placedStudy)
+	top := newTopology("ns", plan)
+	top.places = dataplane.Places{
+		dataplane.PlacementClient: {Name: "a", Host: "host-a"}, dataplane.PlacementSameNode: {Name: "a", Host: "host-a"},
+		dataplane.PlacementOtherNode: {Name: "b", Host: "host-b"}, dataplane.PlacementOtherZone: {Name: "c", Host: "host-c"},
+	}
+	all, err := top.deployments(sitetest.Istio(), sitetest.Images, "run")
+	must.OK(t, err)
+	pinned := 0
+	for _, d := range all {
+		want := ""
+		switch name := strings.TrimSuffix(d.Name, "-twin"); {
+		case strings.HasSuffix(name, "-placed") || strings.HasSuffix(name, "-same-node"):
+			want = "host-a"
+		case strings.HasSuffix(name, "-other-node"):
+			want = "host-b"
+		case strings.HasSuffix(name, "-other-zone"):
+			want = "host-c"
+		}
+		got := d.Spec.Template.Spec.NodeSelector
+		if got[corev1.LabelHostname] != want || (want == "") != (len(got) == 0) {
+			t.Errorf("%s is bound to %v, want %q", d.Name, got, want)
+		}
+		if want != "" {
+			pinned++
+		}
+		if leaves := len(d.Spec.Template.Spec.Tolerations) > 0; leaves == (want != "") {
+			t.Errorf("%s leaves a node that died: %v", d.Name, leaves)
+		}
+	}
+	if pinned != 12 { // clients and three servers, of two kinds, the plain ones twice
+		t.Errorf("%d pods have a place", pinned)
+	}
+	all, err = newTopology("ns", plan).deployments(sitetest.Istio(), sitetest.Images, "run")
+	must.OK(t, err)
+	for _, d := range all {
+		if len(d.Spec.Template.Spec.NodeSelector) > 0 {
+			t.Errorf("%s is bound before nodes were chosen", d.Name)
+		}
+	}
+}
+
+// Several generators without a place run on different nodes if possible; those with a place all run
+// there.
+func TestSpread(t *testing.T) {
+	for _, place := range []string{"placement=as-scheduled", "placement=other-node"} {
+		top := newTopology("ns", studytest.Plan(t, scatteredStudy, place))
+		top.places = dataplane.Places{dataplane.PlacementClient: {Name: "a", Host: "a"}, dataplane.PlacementOtherNode: {Name: "b", Host: "b"}}
+		all, err := top.deployments(sitetest.Istio(), sitetest.Images, "run")
+		must.OK(t, err)
+		several := 0
+		for _, d := range all {
+			want := *d.Spec.Replicas > 1 && place == "placement=as-scheduled"
+			spread := d.Spec.Template.Spec.TopologySpreadConstraints
+			if (len(spread) == 1) != want || want && (spread[0].TopologyKey != corev1.LabelHostname || !maps.Equal(spread[0].LabelSelector.MatchLabels, d.Spec.Selector.MatchLabels)) {
+				t.Errorf("%s: %d pods of %s are spread: %+v", place, *d.Spec.Replicas, d.Name, spread)
+			}
+			if *d.Spec.Replicas > 1 {
+				several++
+			}
+		}
+		if several == 0 {
+			t.Errorf("%s: no workload has several pods", place)
+		}
+	}
+}
+
+const scatteredStudy = `
+name: scattered
+question: Which way?
+settings: {connections: 6}
+factors: {sidecars: [none, ambient], generators: [1, 3]}
+baseline: {sidecars: none}
+`
+
+// Several generators are rejected on several nodes if node proxies carry requests, with the
+// position in the study, unless all of them are on one node.
+func TestRefuseSpread(t *testing.T) {
+	err := refuseSpread(studytest.Plan(t, scatteredStudy), 3)
+	if err == nil || !strings.Contains(err.Error(), "3 generators may be scheduled both on the worker's node and on others") || !strings.Contains(err.Error(), "test.yaml:5") {
+		t.Errorf("three nodes: %v", err)
+	}
+	if err := refuseSpread(studytest.Plan(t, scatteredStudy), 1); err != nil {
+		t.Errorf("one node: %v", err)
+	}
+	for _, set := range []string{"placement=other-node", "placement=same-node", "sidecars=[none,both]", "generators=1"} {
+		if err := refuseSpread(studytest.Plan(t, scatteredStudy, set), 3); err != nil {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+}
+
+// filtersPlan returns a study's plan with a user-defined EnvoyFilter.
+func filtersPlan(t *testing.T) *study.Plan {
+	t.Helper()
+	return studytest.Plan(t, `
+name: a
+question: b
+factors: {filters: [none, tracing, envoyfilter-mine+jwt-token]}
+envoy_filters: {mine: {inline: '{"configPatches": [{"applyTo": "CLUSTER"}]}'}}
+`)
+}
+
+// TestRefusedExtension: cells whose EnvoyFilter is not active have invalid trials that say why;
+// others are measured.
+func TestRefusedExtension(t *testing.T) {
+	plan := filtersPlan(t)
+	d := &deployed{topology: newTopology("ns", plan), workers: map[dataplane.Variant]*workerRole{}}
+	for v, w := range d.servers {
+		d.workers[v] = &workerRole{Workload: w}
+		if len(w.Extensions) > 0 {
+			d.workers[v].extended = map[string]mesh.Extended{"mine": {Problem: "no such filter"}}
+		}
+	}
+	for _, cell := range plan.Cells {
+		refused := d.refused(runner.Job{Cell: cell})
+		if !dataplane.HasPart(cell[dataplane.FactorFilters], dataplane.PartEnvoyFilter) {
+			if refused != nil {
+				t.Errorf("cell %s is refused: %+v", cell.Key(), refused)
+			}
+			continue
+		}
+		want := record.Check{Name: "server-envoyfilter-mine", Detail: "no such filter"}
+		if len(refused) != 1 || refused[0] != want {
+			t.Errorf("cell %s: %+v, expected %+v", cell.Key(), refused, want)
+		}
+	}
+	if said := d.unextended(); len(said) != 1 || !strings.Contains(said[0], "envoyfilter-mine is not active") || !strings.Contains(said[0], "no such filter") {
+		t.Errorf("the run says %q", said)
+	}
+	for _, w := range d.workers {
+		for name := range w.extended {
+			w.extended[name] = mesh.Extended{}
+		}
+	}
+	if said := d.unextended(); len(said) != 0 {
+		t.Errorf("the run says %q of what is in force", said)
+	}
+}
+
+// TestSink: a workload without a sidecar receives the spans.
+func TestSink(t *testing.T) {
+	top := newTopology("ns", filtersPlan(t))
+	if top.sink == nil || top.sink.Proxy != nil {
+		t.Fatalf("the sink is %+v", top.sink)
+	}
+	if all := slices.DeleteFunc(top.workloads(), func(w mesh.Workload) bool { return w.Name != mesh.SinkName }); len(all) != 1 {
+		t.Errorf("%d sinks", len(all))
+	}
+}
+
+// TestHeadersOfParts: the token goes with all requests, and only if a cell has it.
+func TestHeadersOfParts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mesh mesh.Mesh
+		want int
+	}{"istio": {&istio.Mesh{}, 1}, "none": {none.Mesh{}, 0}} {
+		d := &deployed{o: &runner.Options{Mesh: tt.mesh}, topology: newTopology("ns", filtersPlan(t))}
+		if err := d.setHeaders(); err != nil || len(d.headers) != tt.want {
+			t.Errorf("%s: headers %v (%v)", name, d.headers, err)
+		}
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	kind := schema.GroupKind{Group: "networking.istio.io", Kind: "EnvoyFilter"}
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{apierrors.NewInvalid(kind, "a", nil), true},
+		{apierrors.NewBadRequest("unknown field"), true},
+		{errors.New(`admission webhook "validation.istio.io" denied the request`), true},
+		{apierrors.NewServiceUnavailable("later"), false},
+		{errors.New("connection refused"), false},
+	} {
+		if got := refusal(tt.err); got != tt.want {
+			t.Errorf("%v: %v", tt.err, got)
+		}
 	}
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// trialRun is one running trial.
 type trialRun struct {
 	d      *deployed
 	o      *runner.Options
@@ -127,14 +126,10 @@ func (t *trialRun) findTargets() {
 	if dataplane.NeedsSink(t.cell[dataplane.FactorFilters]) {
 		add(record.PartSink, t.d.sinkPod, site.RoleWorker)
 	}
-	for _, part := range record.ProxyParts() {
-		for _, container := range containersOf(t.o.Mesh, part) {
-			add(part, t.proxies[part], container)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.more)) {
+	passed := t.passed()
+	for _, name := range slices.Sorted(maps.Keys(passed)) {
 		for _, container := range containersOf(t.o.Mesh, partOf(name)) {
-			add(name, t.more[name], container)
+			add(name, passed[name], container)
 		}
 	}
 	for _, pod := range t.beside {
@@ -241,16 +236,15 @@ func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map
 		return err
 	})
 	t.costs(out, sampled)
-	withIdle(out.Memory, idle)
+	for part, m := range out.Memory {
+		m.IdlePSSBytes = idle[part]
+		out.Memory[part] = m
+	}
 	t.others(out, sampled)
-	t.waits(out, sampled)
 	t.threads(out, sampled)
 	t.wholeControl(out)
 	t.seen.Edges = t.edges(out.Window, sampled)
 }
-
-// besideWait limits the reading of a proxy that no request of the trial passes.
-const besideWait = 5 * time.Second
 
 // count reads the counters of worker and proxies.
 func (t *trialRun) count(ctx context.Context) (counters, error) {
@@ -263,7 +257,7 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 		return err
 	})
 	var mu sync.Mutex
-	read := func(name string, pod site.Pod) {
+	for name, pod := range t.passed() {
 		part := partOf(name)
 		group.Go(func() error {
 			stats, err := pod.Proxy.Stats(ctx, proxiesOf(t.o.Mesh, part).Stats)
@@ -276,16 +270,11 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 			return nil
 		})
 	}
-	for _, pods := range []map[string]site.Pod{t.proxies, t.more} {
-		for name, pod := range pods {
-			read(name, pod)
-		}
-	}
 	for node, pod := range t.beside {
 		group.Go(func() error {
 			// Requests do not depend on it. If it does not answer, the evidence lacks it. A query
 			// to a node that is gone would hang until TCP gives up.
-			limited, cancel := context.WithTimeout(ctx, besideWait)
+			limited, cancel := context.WithTimeout(ctx, idleWait)
 			defer cancel()
 			if stats, err := pod.Proxy.Stats(limited, t.o.Mesh.Proxies(record.PlaceNode).Stats); err == nil {
 				mu.Lock()
@@ -326,43 +315,44 @@ func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
 		return observed{}, fmt.Errorf("end the schedule after the window: %w", err)
 	}
 	start, end := begin.Add(time.Duration(from)*interval), begin.Add(time.Duration(to)*interval)
-	sampled := map[string]edges{}
 	host := t.d.Host()
-	results := make(chan struct {
-		node string
-		edges
-	}, len(t.targets))
+	sampled, err := t.snapshots(ctx, start, end, func(node string, r *observe.SnapshotsRequest) {
+		stepped := t.stepped[node]
+		r.SteppedNS, r.Threads, r.Probes = &stepped, true, t.o.Study.Probes()
+		r.Memory = t.o.Study.Measured(study.MeasureMemory) || t.o.Study.Measured(study.MeasureConnections)
+		r.Processes = host != nil || node == t.server.pod.Node
+	})
+	if err != nil {
+		return observed{}, err
+	}
+	if on, ok := sampled[t.server.pod.Node]; ok {
+		on.host = t.d.HostAfter(host)
+		sampled[t.server.pod.Node] = on
+	}
+	return observed{from: from, to: to, sampled: sampled}, nil
+}
+
+// snapshots reads the trial's targets at two times by the generator's clock. with completes the
+// request to a node.
+func (t *trialRun) snapshots(ctx context.Context, from, to time.Time, with func(node string, r *observe.SnapshotsRequest)) (map[string]edges, error) {
+	var mu sync.Mutex
+	out := map[string]edges{}
 	group, ctx := errgroup.WithContext(ctx)
 	for node, targets := range t.targets {
 		group.Go(func() error {
-			skew, stepped := t.skew[node], t.stepped[node]
-			shots, err := t.d.Observers[node].Snapshots(ctx, observe.SnapshotsRequest{
-				AtUnixNS: []int64{start.Add(skew).UnixNano(), end.Add(skew).UnixNano()}, SteppedNS: &stepped,
-				Targets: targets, Memory: t.o.Study.Measured(study.MeasureMemory) || t.o.Study.Measured(study.MeasureConnections),
-				Threads: true, Processes: host != nil || node == t.server.pod.Node, Probes: t.o.Study.Probes(),
-			})
+			r := observe.SnapshotsRequest{AtUnixNS: []int64{from.Add(t.skew[node]).UnixNano(), to.Add(t.skew[node]).UnixNano()}, Targets: targets}
+			with(node, &r)
+			shots, err := t.d.Observers[node].Snapshots(ctx, r)
 			if err != nil {
 				return fmt.Errorf("observe node %s: %w", node, err)
 			}
-			results <- struct {
-				node string
-				edges
-			}{node, edges{before: shots[0], after: shots[1]}}
+			mu.Lock()
+			defer mu.Unlock()
+			out[node] = edges{before: shots[0], after: shots[1]}
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return observed{}, err
-	}
-	close(results)
-	host = t.d.HostAfter(host)
-	for r := range results {
-		if r.node == t.server.pod.Node {
-			r.host = host
-		}
-		sampled[r.node] = r.edges
-	}
-	return observed{from: from, to: to, sampled: sampled}, nil
+	return out, group.Wait()
 }
 
 // firstInterval returns the first interval of a window that can still be armed at now: its edge is

@@ -58,7 +58,7 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 		if elapsed < s.Warmup.Min {
 			continue
 		}
-		steady := detectSteady(latency, cpu)
+		steady := stat.Warmup{Names: []string{"latency", "CPU"}}.Detect(latency, cpu)
 		if share == nil {
 			steady = stat.Warmup{Names: []string{"latency"}}.Detect(latency)
 		}
@@ -111,11 +111,6 @@ func (t *trialRun) watchCPU(ctx context.Context) (func(context.Context) (float64
 		last = shot
 		return share, err
 	}, err
-}
-
-// detectSteady determines whether a trial is steady and, if not, why.
-func detectSteady(latency, cpu []float64) stat.Steady {
-	return stat.Warmup{Names: []string{"latency", "CPU"}}.Detect(latency, cpu)
 }
 
 // median returns an interval's latency, or NaN if nothing completed in it.

@@ -105,7 +105,7 @@ func (d *deployed) nodesToo() []string {
 	return slices.Sorted(maps.Keys(here))
 }
 
-// idleWait limits the search for a proxy that no request depends on.
+// idleWait limits the search for a proxy that no request depends on, and the reading of its counters.
 const idleWait = 5 * time.Second
 
 // findBeside is find for a node proxy that may have died with its node: it gives up soon, and
@@ -187,18 +187,16 @@ func (d *deployed) wayOf(cell record.Cell, client, server site.Pod) (record.Way,
 	return way, pods, nil
 }
 
-// has reports whether an additional hand already has this proxy: a node proxy serves all hands
-// there, and is counted once.
-func (t *trialRun) has(part string, pod site.Pod) bool {
-	for name, there := range t.more {
-		if partOf(name) == part && there.UID == pod.UID {
-			return true
-		}
+// passed returns the proxies that the requests of some hand pass, by part, and by part and hand.
+func (t *trialRun) passed() map[string]site.Pod {
+	out := maps.Clone(t.more)
+	if out == nil {
+		out = map[string]site.Pod{}
 	}
-	return false
+	maps.Copy(out, t.proxies)
+	return out
 }
 
-// ownNodes returns the nodes of the trial's pods.
 func (t *trialRun) ownNodes() map[string]bool {
 	out := map[string]bool{t.server.pod.Node: true}
 	for _, h := range t.hands {
@@ -210,12 +208,21 @@ func (t *trialRun) ownNodes() map[string]bool {
 // passedNodes returns ownNodes and the nodes of the waypoint or gateway on the way.
 func (t *trialRun) passedNodes() map[string]bool {
 	out := t.ownNodes()
-	for _, pods := range []map[string]site.Pod{t.proxies, t.more} {
-		for _, pod := range pods {
-			out[pod.Node] = true
-		}
+	for _, pod := range t.passed() {
+		out[pod.Node] = true
 	}
 	return out
+}
+
+// has reports whether a hand already has this proxy: a node proxy serves all hands there, and is
+// counted once.
+func (t *trialRun) has(part string, pod site.Pod) bool {
+	for name, there := range t.passed() {
+		if partOf(name) == part && there.UID == pod.UID {
+			return true
+		}
+	}
+	return false
 }
 
 // nodes returns the nodes of the trial's pods, and those that share a machine with them.
@@ -234,10 +241,8 @@ func (t *trialRun) nodes() []string {
 func (t *trialRun) setBeside() {
 	t.beside = map[string]site.Pod{}
 	passed := map[string]bool{}
-	for _, pods := range []map[string]site.Pod{t.proxies, t.more} {
-		for _, pod := range pods {
-			passed[pod.UID] = true
-		}
+	for _, pod := range t.passed() {
+		passed[pod.UID] = true
 	}
 	for _, node := range t.nodes() {
 		if pod, ok := t.d.onNodes[node]; ok && !passed[pod.UID] {

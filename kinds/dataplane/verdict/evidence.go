@@ -94,7 +94,6 @@ func (d *Dump) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// mesh returns the evidence for the mesh's adapter.
 func (e Evidence) mesh() mesh.Evidence {
 	m := e.Mesh
 	m.Proxies = map[string]*mesh.Passed{}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
@@ -104,7 +105,7 @@ func checkLoad(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 		load.Scheduled, load.Completed, failed, load.Unfinished)
 	lost := failed + load.Unfinished
 	s.Check("served", load.Completed > 0 && float64(lost) <= l.Of(served)*float64(load.Scheduled),
-		"%d of %d requests failed or stayed unfinished%s", lost, load.Scheduled, kindsOf(load.Failed))
+		"%d of %d requests failed or stayed unfinished%s", lost, load.Scheduled, KindsOf(load.Failed))
 	if t.Cell[study.FactorRate] == rate.Word {
 		return
 	}
@@ -131,8 +132,8 @@ func checkBacklog(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits
 		"%d requests were due and unanswered at the window's start, %d at its end; %d were answered within it; chance explains %.0f more", w.BacklogStart, w.BacklogEnd, w.Answered, chance)
 }
 
-// kindsOf lists failures by kind, "" if there are none.
-func kindsOf(failed map[string]int64) string {
+// KindsOf lists failures by kind: ", status 3"; "" if there are none.
+func KindsOf(failed map[string]int64) string {
 	out := ""
 	for _, kind := range slices.Sorted(maps.Keys(failed)) {
 		out += fmt.Sprintf(", %s %d", kind, failed[kind])
@@ -179,4 +180,37 @@ func checkThreads(parts map[string]record.Threads, l verdict.Limits) []record.Ch
 		})
 	}
 	return out
+}
+
+// checkPlacement compares the pods' nodes with the cell's placement.
+func checkPlacement(s *verdict.Sheet, t record.Trial) {
+	client, server := t.Nodes[record.PartGenerator], t.Nodes[record.PartWorker]
+	ok := false
+	switch t.Cell[dataplane.FactorPlacement] {
+	case dataplane.PlacementSameNode:
+		ok = server.Name == client.Name
+	case dataplane.PlacementOtherNode:
+		ok = server.Name != client.Name
+	case dataplane.PlacementOtherZone:
+		ok = server.Zone != client.Zone && server.Zone != "" && client.Zone != ""
+	default:
+		return
+	}
+	others := ""
+	for _, h := range t.Hands {
+		if h.Node != client.Name {
+			ok, others = false, fmt.Sprintf(", and the generator of pod %s on node %s", h.Pod, h.Node)
+		}
+	}
+	s.Check(dataplane.FactorPlacement, ok && client.Name != "" && server.Name != "", "the client ran on %s, the server on %s%s", nodeWords(client), nodeWords(server), others)
+}
+
+func nodeWords(n record.NodeAt) string {
+	switch {
+	case n.Name == "":
+		return "an unknown node"
+	case n.Zone == "":
+		return fmt.Sprintf("node %s in no zone", n.Name)
+	}
+	return fmt.Sprintf("node %s in zone %s", n.Name, n.Zone)
 }
