@@ -11,101 +11,113 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// billColumn is a figure per part in a bill's table.
-type billColumn struct {
-	name, head string // name of the priced measure
+// pricedColumn is a column for a priced measure, and its priority in narrow tables.
+type pricedColumn struct {
+	name, head string
 	keep       int
 }
 
 // billColumns returns the columns besides a part's rank, name and verdict.
-func billColumns() []billColumn {
-	out := []billColumn{{dataplane.BillCPU, "CPU per request", 9}, {dataplane.BillShare, "share of the proxies' CPU", 6}}
+func billColumns() []pricedColumn {
+	out := []pricedColumn{{dataplane.BillCPU, "CPU per request", 9}, {dataplane.BillShare, "share of the proxies' CPU", 6}}
 	for _, p := range record.Proxies {
-		out = append(out, billColumn{dataplane.BillCPUOf(p.Part), p.Name, 2})
+		out = append(out, pricedColumn{dataplane.BillCPUOf(p.Part), p.Name, 2})
 	}
-	return append(out, billColumn{dataplane.BillP50, "p50", 5}, billColumn{dataplane.BillP99, "p99", 3},
-		billColumn{dataplane.BillMemory, "idle memory", 4}, billColumn{dataplane.BillMoney, "per month", 7})
+	return append(out, pricedColumn{dataplane.BillP50, "p50", 5}, pricedColumn{dataplane.BillP99, "p99", 3},
+		pricedColumn{dataplane.BillMemory, "idle memory", 4}, pricedColumn{dataplane.BillMoney, "per month", 7})
+}
+
+// addPriced adds to a table the columns of the measures that some rows have. It returns their names,
+// and the largest figure of each, which sets the column's scale.
+func addPriced(t *report.Table, columns []pricedColumn, rows []map[string]record.Priced) (names []string, largest map[string]record.Priced) {
+	largest = map[string]record.Priced{}
+	for _, c := range columns {
+		var figures []record.Priced
+		for _, row := range rows {
+			if p, ok := row[c.name]; ok {
+				figures = append(figures, p)
+			}
+		}
+		if len(figures) > 0 {
+			names, largest[c.name] = append(names, c.name), farthest(figures)
+			t.Columns = append(t.Columns, right(headWithUnit(c.head, largest[c.name]), c.keep))
+		}
+	}
+	return names, largest
+}
+
+// within says at which levels of the other factors a bill or a breakdown is; "" if none vary.
+func within(f record.Findings, cell record.Cell, format string) string {
+	if len(cell) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, report.LevelWords(f, cell))
 }
 
 // billTables lists the costs of each bill's parts, and the savings from removing them.
 func billTables(f record.Findings) []report.Table {
 	var out []report.Table
 	for _, b := range f.Bills {
-		of := ""
-		if len(b.Cell) > 0 {
-			of = " (" + report.LevelWords(f, b.Cell) + ")"
-		}
-		var sums []record.Priced
-		if s := b.Together; s != nil {
-			sums = []record.Priced{s.Sum, s.Together, s.Interaction}
-		}
-		added, largest := billTable("Cost of each part over the base"+of, b.Parts, sums...)
-		if s := b.Together; s != nil && len(added.Rows) > 0 {
-			for _, line := range []struct {
-				name string
-				of   record.Priced
-			}{
-				{"sum of " + words.Plural(len(s.Parts), "part"), s.Sum},
-				{"all together", s.Together},
-				{"beyond the sum", s.Interaction},
-			} {
-				row := make([]report.Text, len(added.Columns))
-				row[1], row[2] = report.Text{S: line.name, Style: report.StyleStrong}, pricedText(line.of, largest)
-				row[len(row)-1] = report.Verdict(line.of.Verdict)
-				added.Rows = append(added.Rows, row)
-			}
-			added.Notes = append([]string{sumWords(s)}, added.Notes...)
-		}
-		removed, _ := billTable("Savings from removing each part"+of, b.Removed)
-		out = append(out, added, removed)
+		of := within(f, b.Cell, " (%s)")
+		out = append(out, billTable("Cost of each part over the base"+of, b.Parts, b.Together),
+			billTable("Savings from removing each part"+of, b.Removed, nil))
 	}
 	return out
 }
 
-// billTable lists parts, most expensive first. It also returns the largest figure of its CPU
-// column, whose scale the sums will share.
-func billTable(title string, parts []record.BillPart, sums ...record.Priced) (report.Table, record.Priced) {
-	t := report.Table{Title: title, Columns: []report.Column{{Head: "place", Right: true, Keep: 8}, {Head: "part"}}}
+type sumLine struct {
+	name string
+	record.Priced
+}
+
+func sumLines(s *record.BillSum) []sumLine {
+	if s == nil {
+		return nil
+	}
+	return []sumLine{{"sum of " + words.Plural(len(s.Parts), "part"), s.Sum}, {"all together", s.Together}, {"beyond the sum", s.Interaction}}
+}
+
+// billTable lists parts, most expensive first, and their sum.
+func billTable(title string, parts []record.BillPart, sum *record.BillSum) report.Table {
 	if len(parts) == 0 {
-		return report.Table{}, record.Priced{}
+		return report.Table{}
 	}
-	var names []string
-	largest := map[string]record.Priced{}
-	for _, c := range billColumns() {
-		var figures []record.Priced
-		for _, p := range parts {
-			if figure, ok := p.Figures[c.name]; ok {
-				figures = append(figures, figure)
-			}
-		}
-		if len(figures) == 0 {
-			continue
-		}
-		if c.name == "cpu" {
-			figures = append(figures, sums...)
-		}
-		names, largest[c.name] = append(names, c.name), farthest(figures)
-		t.Columns = append(t.Columns, report.Column{Head: headWithUnit(c.head, largest[c.name]), Right: true,
-			Keep: c.keep})
+	t := report.Table{Title: title, Columns: []report.Column{right("place", 8), {Head: "part"}}}
+	var figures []map[string]record.Priced
+	for _, p := range parts {
+		figures = append(figures, p.Figures)
 	}
+	for _, line := range sumLines(sum) {
+		figures = append(figures, map[string]record.Priced{dataplane.BillCPU: line.Priced})
+	}
+	names, largest := addPriced(&t, billColumns(), figures)
 	t.Columns = append(t.Columns, report.Column{Head: "verdict", Keep: 1})
 	for _, p := range parts {
 		row := []report.Text{{S: places(p)}, {S: p.Name}}
 		for _, name := range names {
-			figure, ok := p.Figures[name]
-			if !ok {
-				row = append(row, report.Text{S: "–", Style: report.StyleDim})
-				continue
+			text := report.Dash
+			if figure, ok := p.Figures[name]; ok {
+				text = pricedText(figure, largest[name])
 			}
-			row = append(row, pricedText(figure, largest[name]))
+			row = append(row, text)
 		}
-		t.Rows = append(t.Rows, append(row, report.Verdict(p.Figures["cpu"].Verdict)))
+		t.Rows = append(t.Rows, append(row, report.Verdict(p.Figures[dataplane.BillCPU].Verdict)))
+	}
+	if sum != nil {
+		t.Notes = append(t.Notes, sumWords(sum))
+	}
+	for _, line := range sumLines(sum) {
+		row := make([]report.Text, len(t.Columns))
+		row[1], row[2] = report.Text{S: line.name, Style: report.StyleStrong}, pricedText(line.Priced, largest[dataplane.BillCPU])
+		row[len(row)-1] = report.Verdict(line.Verdict)
+		t.Rows = append(t.Rows, row)
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("In each column simultaneous 95%% intervals for all %s: Student's t on within-block differences, widened for their number. Parts that cannot be ranked share a rank. Verdicts allow for all differences of the bill.", words.Plural(len(parts), "part")))
-	return t, largest["cpu"]
+	return t
 }
 
 // farthest returns the figure whose interval reaches farthest from zero, which sets the column's
@@ -137,7 +149,7 @@ func billScale(p record.Priced) report.Scale {
 	if p.Unit == "us/request" { // one unit throughout: lists are compared
 		return report.Scale{Div: 1, Unit: "µs per request"}
 	}
-	return report.ScaleFor(p.Unit, math.Abs(p.Estimate))
+	return report.ScaleFor(p.Unit, p.Estimate)
 }
 
 // pricedText formats a figure on the scale of the largest of its column.
@@ -167,10 +179,7 @@ func places(p record.BillPart) string {
 func billAnswers(f record.Findings) []string {
 	var out []string
 	for _, b := range f.Bills {
-		of := ""
-		if len(b.Cell) > 0 {
-			of = "At " + report.LevelWords(f, b.Cell) + ": "
-		}
+		of := within(f, b.Cell, "At %s: ")
 		for i, p := range b.Parts {
 			if i == 0 || p.RankLow == 1 {
 				out = append(out, of+partWords(p, false))
@@ -180,14 +189,14 @@ func billAnswers(f record.Findings) []string {
 			out = append(out, of+sumWords(b.Together))
 		}
 		for _, p := range b.Removed {
-			if p.Figures["cpu"].Verdict == record.VerdictReal {
+			if p.Figures[dataplane.BillCPU].Verdict == record.VerdictReal {
 				out = append(out, of+partWords(p, true))
 			}
 		}
 		none := func(parts []record.BillPart) []string {
 			var names []string
 			for _, p := range parts {
-				if cpu := p.Figures["cpu"]; cpu.Verdict != record.VerdictInvalid && cpu.Low <= 0 && cpu.High >= 0 {
+				if cpu := p.Figures[dataplane.BillCPU]; cpu.Verdict != record.VerdictInvalid && withinZero(cpu) {
 					names = append(names, p.Name)
 				}
 			}
@@ -214,17 +223,11 @@ func billCharts(f record.Findings) []report.Chart {
 			continue
 		}
 		for _, b := range f.Bills {
-			of := ""
-			if len(b.Cell) > 0 {
-				of = " (" + report.LevelWords(f, b.Cell) + ")"
-			}
+			of := within(f, b.Cell, " (%s)")
 			var sums []report.IntervalRow
-			if s := b.Together; s != nil && c.name == dataplane.BillCPU {
-				for _, line := range []struct {
-					name string
-					of   record.Priced
-				}{{"sum of the parts", s.Sum}, {"all together", s.Together}, {"beyond the sum", s.Interaction}} {
-					sums = append(sums, pricedRow(line.name, line.of, report.Look{Color: "series-2", Dash: 1}))
+			if c.name == dataplane.BillCPU {
+				for _, line := range sumLines(b.Together) {
+					sums = append(sums, pricedRow(line.name, line.Priced, report.Look{Color: "series-2", Dash: 1}))
 				}
 			}
 			for _, list := range []struct {
@@ -272,4 +275,89 @@ func pricedChart(name, title, measure string, option report.Option, rows []repor
 	return report.Chart{Name: name + ", with intervals", Title: title, Options: []report.Option{option},
 		Intervals: &report.Intervals{X: report.Axis{Title: headWithUnit(measure, largest), Scale: report.AxisLinear},
 			Rows: rows}}
+}
+
+// span formats a figure of a bill with its interval.
+func span(p record.Priced) string {
+	if p.Unit == finding.UnitPerRequest { // microseconds throughout, for comparison
+		return fmt.Sprintf("%s µs per request (%s to %s)", words.Figures(p.Estimate), words.Figures(p.Low), words.Figures(p.High))
+	}
+	at, low, high := words.Quantity(p.Estimate, p.Unit), words.Quantity(p.Low, p.Unit), words.Quantity(p.High, p.Unit)
+	_, unit, _ := strings.Cut(at, " ")
+	short := func(s string) string {
+		if number, other, _ := strings.Cut(s, " "); other == unit {
+			return number
+		}
+		return s
+	}
+	return fmt.Sprintf("%s (%s to %s)", at, short(low), short(high))
+}
+
+func withinZero(p record.Priced) bool { return p.Low <= 0 && p.High >= 0 }
+
+// whyNot explains why a figure whose interval excludes zero is not called real.
+func whyNot(p record.Priced) string {
+	switch p.Reason {
+	case record.ReasonWithinFloor, record.ReasonWithinMargin:
+		return "within the noise floor"
+	case record.ReasonMany:
+		return "of so many differences some exclude zero by chance"
+	case record.ReasonLateLoad:
+		return "the generator's own lag is large beside it"
+	}
+	return "the noise floor is unknown"
+}
+
+// partWords states what a part costs, or what removing it saves.
+func partWords(p record.BillPart, removed bool) string {
+	cpu := p.Figures[dataplane.BillCPU]
+	switch {
+	case cpu.Verdict == record.VerdictInvalid:
+		return fmt.Sprintf("%s: not measured, too few valid trials.", p.Name)
+	case withinZero(cpu):
+		return fmt.Sprintf("%s is indistinguishable from zero: %s of CPU.", p.Name, span(cpu))
+	case cpu.Verdict != record.VerdictReal:
+		return fmt.Sprintf("%s is not significant, %s of CPU: %s.", p.Name, span(cpu), whyNot(cpu))
+	}
+	share := p.Figures[dataplane.BillShare]
+	rest := []string{fmt.Sprintf("%s of what the proxies use", words.Percent(math.Abs(share.Estimate)))}
+	for _, name := range []string{dataplane.BillP50, dataplane.BillP99} {
+		if l, ok := p.Figures[name]; ok && l.Verdict == record.VerdictReal {
+			rest = append(rest, fmt.Sprintf("%s %s", strings.TrimPrefix(name, "latency_"), span(l)))
+		}
+	}
+	if m, ok := p.Figures[dataplane.BillMoney]; ok && m.Verdict == record.VerdictReal {
+		rest = append(rest, span(m))
+	}
+	switch {
+	case removed && cpu.Estimate > 0:
+		return fmt.Sprintf("Remove %s, save %s of CPU: %s.", p.Name, span(cpu), words.List(rest))
+	case removed:
+		return fmt.Sprintf("Without %s the proxies use more, not less: %s of CPU is saved.", p.Name, span(cpu))
+	case cpu.Estimate < 0:
+		return fmt.Sprintf("%s makes the proxies use less: it costs %s of CPU.", p.Name, span(cpu))
+	}
+	return fmt.Sprintf("%s costs %s of CPU: %s.", p.Name, span(cpu), words.List(rest))
+}
+
+// sumWords states whether the parts add up.
+func sumWords(s *record.BillSum) string {
+	i := s.Interaction
+	switch {
+	case s.Together.Verdict == record.VerdictInvalid:
+		return "The total was not measured: too few valid trials."
+	case i.Verdict == record.VerdictInvalid:
+		return fmt.Sprintf("Together they cost %s of CPU; not all parts were measured alone.", span(s.Together))
+	}
+	said := fmt.Sprintf("Together they cost %s of CPU; individually they add up to %s: ", span(s.Together), span(s.Sum))
+	switch {
+	case withinZero(i):
+		return said + fmt.Sprintf("the difference of %s is indistinguishable from zero, so there is no sign of interaction.", span(i))
+	case i.Verdict != record.VerdictReal:
+		return said + fmt.Sprintf("the difference of %s is not significant: %s.", span(i), whyNot(i))
+	case i.Estimate > 0:
+		return said + fmt.Sprintf("they interact, and together cost %s more than the sum.", span(i))
+	}
+	i.Estimate, i.Low, i.High = -i.Estimate, -i.High, -i.Low
+	return said + fmt.Sprintf("they interact, and together cost %s less than the sum.", span(i))
 }

@@ -33,7 +33,7 @@ func fitScale(x record.Finding) report.Scale {
 	if base, per, ok := strings.Cut(x.Unit, "/"); ok && base == "ns" {
 		return report.Scale{Div: 1, Unit: "ns per " + strings.Replace(per, "/", " and ", 1)}
 	}
-	return report.ScaleFor(x.Unit, max(x.Estimate, -x.Estimate))
+	return report.ScaleFor(x.Unit, x.Estimate)
 }
 
 // varyingWords lists the levels of a cell that vary between cells.

@@ -1,3 +1,5 @@
+// Package sections renders reports of data-plane studies: it supplies a [report.Kind], with one
+// file per section or group of related sections. It is pure.
 package sections
 
 import (
@@ -57,4 +59,9 @@ func Kind() report.Kind {
 			return ok && d.Source == finding.FromLimits
 		},
 	}
+}
+
+// right returns a column of figures with its priority in narrow tables.
+func right(head string, keep int) report.Column {
+	return report.Column{Head: head, Right: true, Keep: keep}
 }

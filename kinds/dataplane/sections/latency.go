@@ -1,6 +1,7 @@
 package sections
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,23 +15,23 @@ import (
 // latencyTable has a row per cell: percentiles from intended send time, and the difference from its
 // baseline at the median.
 func latencyTable(f record.Findings) report.Table {
-	largest := 0.0
+	var medians []float64
 	for _, c := range f.Cells {
 		if c.Valid > 0 {
-			largest = math.Max(largest, c.Intended.At(0.5))
+			medians = append(medians, c.Intended.At(0.5))
 		}
 	}
-	s := report.ScaleFor("us", largest)
+	s := report.ScaleFor("us", medians...)
 	t := report.Table{Title: "Latency by cell, " + s.Unit + ", from intended send time"}
 	t.Columns = report.FactorColumns(f)
 	for _, q := range record.Percentiles() {
-		t.Columns = append(t.Columns, report.Column{Head: q.Head(), Right: true, Keep: keepLatency(q)})
+		t.Columns = append(t.Columns, right(q.Head(), cmp.Or(keepLatency[q], 4)))
 	}
 	findings := report.Differences(f, overheadP50)
 	if len(findings) > 0 {
-		t.Columns = append(t.Columns, report.Column{Head: "p50 overhead (95% interval)", Right: true}, report.Column{Head: "of baseline", Right: true, Keep: 2}, report.Column{Head: "verdict", Keep: 8})
+		t.Columns = append(t.Columns, right("p50 overhead (95% interval)", 0), right("of baseline", 2), report.Column{Head: "verdict", Keep: 8})
 	}
-	t.Columns = append(t.Columns, report.Column{Head: "valid", Right: true, Keep: 3}, report.Column{Head: "requests", Right: true, Keep: 1})
+	t.Columns = append(t.Columns, right("valid", 3), right("requests", 1))
 	failed, unfinished := int64(0), int64(0)
 	for _, c := range f.Cells {
 		row := report.FactorTexts(f, c.Cell)
@@ -40,21 +41,19 @@ func latencyTable(f record.Findings) report.Table {
 			case slices.Contains(c.NotReached, q.Name()):
 				row = append(row, report.Text{S: "not reached", Style: report.StyleBad})
 			case c.Valid == 0 || us == 0:
-				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+				row = append(row, report.Dash)
 			default:
 				row = append(row, report.Text{S: s.Plain(us)})
 			}
 		}
-		if len(findings) > 0 {
-			finding, ok := findings[c.Cell.Key()]
-			switch {
-			case c.Baseline:
-				row = append(row, report.Text{S: "baseline", Style: report.StyleDim}, report.Text{}, report.Text{})
-			case !ok:
-				row = append(row, report.Text{S: "–", Style: report.StyleDim}, report.Text{}, report.Text{})
-			default:
-				row = append(row, report.Figure(finding, s), report.Relative(finding), report.Verdict(finding.Verdict))
-			}
+		switch x, ok := findings[c.Cell.Key()]; {
+		case len(findings) == 0:
+		case c.Baseline:
+			row = append(row, report.Text{S: "baseline", Style: report.StyleDim}, report.Text{}, report.Text{})
+		case !ok:
+			row = append(row, report.Dash, report.Text{}, report.Text{})
+		default:
+			row = append(row, report.Figure(x, s), report.Relative(x), report.Verdict(x.Verdict))
 		}
 		valid := report.Text{S: fmt.Sprintf("%d/%d", c.Valid, c.Trials)}
 		if c.Valid < c.Trials {
@@ -73,18 +72,8 @@ func latencyTable(f record.Findings) report.Table {
 	return t
 }
 
-// keepLatency returns the priority of a percentile's column in a narrow table.
-func keepLatency(q record.Quantile) int {
-	switch q {
-	case 0.5:
-		return 9
-	case 0.99:
-		return 6
-	case 0.999:
-		return 5
-	}
-	return 4
-}
+// keepLatency has the priorities of percentiles' columns in a narrow table, other than 4.
+var keepLatency = map[record.Quantile]int{0.5: 9, 0.99: 6, 0.999: 5}
 
 // lostWords states the numbers of failed and unfinished requests.
 func lostWords(failed, unfinished int64) string {
@@ -114,24 +103,12 @@ func overheadNote(f record.Findings, name string) string {
 
 // overheadTable lists what cells add at the other percentiles.
 func overheadTable(f record.Findings) report.Table {
-	var found []map[string]record.Finding
-	t := report.Table{Columns: report.FactorColumns(f)}
-	largest := 0.0
+	var columns []differenceColumn
 	for _, q := range record.Percentiles()[1:] {
-		m := report.Differences(f, "latency_"+q.Name()+finding.Overhead)
-		if len(m) == 0 {
-			continue
-		}
-		found = append(found, m)
-		t.Columns = append(t.Columns, report.Column{Head: q.Head(), Right: true, Keep: 9 - len(found)})
-		for _, x := range m {
-			largest = math.Max(largest, math.Abs(x.Estimate))
-		}
+		columns = append(columns, differenceColumn{"latency_" + q.Name(), q.Head()})
 	}
-	s := report.ScaleFor("us", largest)
-	t.Title = "Tail latency overhead, " + s.Unit + " (95% interval)"
 	doubt := false
-	t.Rows = differenceRows(f, found, func(x record.Finding) report.Text {
+	t := differenceTable(f, "Tail latency overhead, %s (95%% interval)", columns, func(x record.Finding, s report.Scale) report.Text {
 		cell := report.Figure(x, s)
 		if x.Verdict == record.VerdictInconclusive {
 			cell.S, doubt = cell.S+" ?", true
@@ -144,23 +121,39 @@ func overheadTable(f record.Findings) report.Table {
 	return t
 }
 
-// differenceRows has a row for each cell that differs from its baseline in any of some findings,
-// which are given by cell, and a column for each finding.
-func differenceRows(f record.Findings, found []map[string]record.Finding, say func(record.Finding) report.Text) (rows [][]report.Text) {
-	for _, c := range f.Cells {
-		row, any := report.FactorTexts(f, c.Cell), false
-		for _, m := range found {
-			x, ok := m[c.Cell.Key()]
-			any = any || ok
-			if ok {
-				row = append(row, say(x))
-			} else {
-				row = append(row, report.Text{S: "–", Style: report.StyleDim})
-			}
+type differenceColumn struct{ measure, head string }
+
+// differenceTable has a row for each cell that differs from its baseline in one of some measures of
+// latency, and a column for each that the run has. title has a place for the unit.
+func differenceTable(f record.Findings, title string, columns []differenceColumn, figure func(record.Finding, report.Scale) report.Text) report.Table {
+	t := report.Table{Columns: report.FactorColumns(f)}
+	var found []map[string]record.Finding
+	var estimates []float64
+	for _, c := range columns {
+		of := report.Differences(f, c.measure+finding.Overhead)
+		if len(of) == 0 {
+			continue
 		}
-		if any {
-			rows = append(rows, row)
+		found = append(found, of)
+		t.Columns = append(t.Columns, right(c.head, 9-len(found)))
+		for _, x := range of {
+			estimates = append(estimates, x.Estimate)
 		}
 	}
-	return rows
+	s := report.ScaleFor("us", estimates...)
+	t.Title = fmt.Sprintf(title, s.Unit)
+	for _, c := range f.Cells {
+		row, any := report.FactorTexts(f, c.Cell), false
+		for _, of := range found {
+			text := report.Dash
+			if x, ok := of[c.Cell.Key()]; ok {
+				text, any = figure(x, s), true
+			}
+			row = append(row, text)
+		}
+		if any {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
 }

@@ -2,6 +2,7 @@ package sections
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
@@ -12,40 +13,39 @@ import (
 // requests.
 func nodesTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Proxies on nodes", Columns: append(report.FactorColumns(f),
-		report.Column{Head: "CPU, µs a request", Right: true, Keep: 9}, report.Column{Head: "request alone", Right: true, Keep: 8},
-		report.Column{Head: "mCPU idle", Right: true, Keep: 8}, report.Column{Head: "memory, MB", Right: true, Keep: 6},
-		report.Column{Head: "threads", Right: true, Keep: 4}, report.Column{Head: "connections", Right: true, Keep: 5})}
+		right("CPU, µs a request", 9), right("request alone", 8), right("mCPU idle", 8), right("memory, MB", 6), right("threads", 4), right("connections", 5))}
 	s := report.Scale{Div: 1}
-	figure := func(name string, cell record.Cell) report.Text {
-		x, ok := findingOf(f, name, cell)
+	idle, net := report.Named(f, dataplane.FindingIdleNode), report.Named(f, dataplane.FindingNodesNet)
+	figure := func(of map[string]record.Finding, cell record.Cell) report.Text {
+		x, ok := of[cell.Key()]
 		if !ok || x.Verdict == record.VerdictInvalid {
-			return report.Text{S: "–", Style: report.StyleDim}
+			return report.Dash
 		}
 		return report.Text{S: s.Interval(x.Estimate, x.Low, x.High)}
 	}
 	for _, c := range f.Cells {
 		parts := c.Way.At(record.PlaceNode)
 		if len(parts) == 0 {
-			if _, idle := findingOf(f, dataplane.FindingIdleNode, c.Cell); !idle {
+			if _, ok := idle[c.Cell.Key()]; !ok {
 				continue
 			}
 			parts = []string{record.PartIdleNode}
 		}
 		sum := sumOfNodes(c, parts)
-		gross := report.Text{S: "–", Style: report.StyleDim}
+		gross := report.Dash
 		if parts[0] != record.PartIdleNode && sum.cpu > 0 {
 			gross = report.Text{S: s.Plain(sum.cpu)}
 		}
-		row := append(report.FactorTexts(f, c.Cell), gross, figure(dataplane.FindingNodesNet, c.Cell), figure(dataplane.FindingIdleNode, c.Cell))
+		row := append(report.FactorTexts(f, c.Cell), gross, figure(net, c.Cell), figure(idle, c.Cell))
 		for _, n := range []struct {
 			v    float64
 			text string
 		}{{sum.memory, s.Plain(sum.memory / 1e6)}, {float64(sum.threads), fmt.Sprint(sum.threads)}, {float64(sum.connections), fmt.Sprint(sum.connections)}} {
-			if n.v == 0 {
-				row = append(row, report.Text{S: "–", Style: report.StyleDim})
-				continue
+			text := report.Dash
+			if n.v != 0 {
+				text.S, text.Style = n.text, report.StyleNone
 			}
-			row = append(row, report.Text{S: n.text})
+			row = append(row, text)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -77,16 +77,6 @@ func sumOfNodes(c record.CellSummary, parts []string) (sum nodesUse) {
 	return sum
 }
 
-// findingOf returns a cell's finding of a name.
-func findingOf(f record.Findings, name string, cell record.Cell) (record.Finding, bool) {
-	for _, x := range f.Findings {
-		if x.Name == name && x.Cell.Key() == cell.Key() {
-			return x, true
-		}
-	}
-	return record.Finding{}, false
-}
-
 // nodeAnswers states which part of the node proxies' use is for requests, over the cells that have
 // top's levels.
 func nodeAnswers(f record.Findings, top record.Cell) []string {
@@ -94,23 +84,19 @@ func nodeAnswers(f record.Findings, top record.Cell) []string {
 	if !ok {
 		return nil
 	}
-	low, high, n := 0.0, 0.0, 0
+	var used []float64
 	for _, x := range f.Findings {
-		if x.Name != dataplane.FindingIdleNode || x.Verdict != record.VerdictMeasured {
-			continue
+		if x.Name == dataplane.FindingIdleNode && x.Verdict == record.VerdictMeasured {
+			used = append(used, x.Estimate)
 		}
-		if n == 0 || x.Estimate < low {
-			low = x.Estimate
-		}
-		high, n = max(high, x.Estimate), n+1
 	}
-	if n == 0 {
+	if len(used) == 0 {
 		return nil
 	}
 	idle := report.Scale{Div: 1, Unit: "mCPU"}
-	each := idle.Value(high)
-	if n > 1 {
-		each = "between " + idle.Plain(low) + " and " + idle.Value(high)
+	each := idle.Value(slices.Max(used))
+	if len(used) > 1 {
+		each = "between " + idle.Plain(slices.Min(used)) + " and " + each
 	}
 	return []string{fmt.Sprintf("Proxies on nodes use %s for a request itself; each uses %s without any.",
 		report.Scale{Div: 1, Unit: "µs"}.Quantity(net.Estimate, net.Low, net.High), each)}

@@ -64,8 +64,7 @@ func profilesTables(f record.Findings) []report.Table {
 // profilingTable lists the CPU that profiling added to the profiled parts.
 func profilingTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Profiling overhead", Columns: append(report.FactorColumns(f),
-		report.Column{Head: "proxy"}, report.Column{Head: "extra CPU vs. the window (95% interval)",
-			Right: true}, report.Column{Head: "verdict", Keep: 2})}
+		report.Column{Head: "proxy"}, right("extra CPU vs. the window (95% interval)", 0), report.Column{Head: "verdict", Keep: 2})}
 	for _, part := range record.ProxyParts() {
 		for _, x := range f.Findings {
 			if x.Name != dataplane.FindingProfileCost+"_"+part {

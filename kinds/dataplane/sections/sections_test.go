@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -31,6 +32,7 @@ func TestGolden(t *testing.T) {
 	overheadWords(&w)
 	singleWords(&w)
 	manyWords(&w)
+	variedWords(&w)
 	threadWords(&w)
 	searchWords(t, &w)
 	moneyWords(t, &w)
@@ -129,6 +131,24 @@ func manyWords(w *reporttest.Words) {
 		}
 	}
 	w.Add("many costly cells are told together, one that saves alone", answersOf(f))
+}
+
+// variedWords are of studies in which one more factor varies: each of the compared levels is named.
+func variedWords(w *reporttest.Words) {
+	for _, varying := range []record.FactorLevels{{Factor: "protocol", Levels: []string{"http1", "grpc"}}, {Factor: "connections", Levels: []string{"2", "64"}}} {
+		f := record.Findings{Validity: record.ValiditySummary{Trials: 8, Valid: 8}, Factors: []record.FactorLevels{{Factor: "variant", Levels: []string{"bare", "a", "b", "c"}}, varying}}
+		for _, level := range varying.Levels {
+			base := record.Cell{"variant": "bare", varying.Factor: level}
+			f.Cells = append(f.Cells, record.CellSummary{Cell: base, Baseline: true, Valid: 1})
+			for name, verdict := range map[string]string{"a": record.VerdictReal, "b": record.VerdictNoEffect, "c": record.VerdictInvalid} {
+				cell := base.With(record.Cell{"variant": name})
+				f.Cells = append(f.Cells, record.CellSummary{Cell: cell, Label: name + " · " + level, Valid: 1})
+				f.Findings = append(f.Findings, record.Finding{Name: overheadP50, Probe: "latency", Unit: "us", Cell: cell, Against: base, Verdict: verdict, Estimate: 50, Low: 40, High: 60, Margin: 5})
+			}
+			slices.SortStableFunc(f.Cells, func(a, b record.CellSummary) int { return strings.Compare(a.Label, b.Label) })
+		}
+		w.Add("several levels, and "+varying.Factor, answersOf(f))
+	}
 }
 
 func accepted(n int64) *int64 { return &n }
@@ -345,4 +365,34 @@ func waitingWords(w *reporttest.Words) {
 	}
 	f.Factors = f.Factors[:1]
 	w.Add("contention without a rate that varies", contentionAnswers(f, both))
+}
+
+// The headline gives shares for what the verdicts call real, and explains why it omits the rest.
+func TestHopWordsGoByVerdicts(t *testing.T) {
+	term := func(name string, estimate, low, high float64, verdict, reason string) record.HopTerm {
+		p := record.Priced{Estimate: estimate, Low: low, High: high, Unit: finding.UnitMicroseconds, Blocks: 8, Verdict: verdict, Reason: reason}
+		return record.HopTerm{Name: name, Figures: map[string]record.Priced{dataplane.HopP50: p}}
+	}
+	h := record.Hops{Terms: []record.HopTerm{
+		term(dataplane.HopPath, 1000, 950, 1050, record.VerdictMeasured, ""),
+		term(dataplane.HopClientProxy, 400, 300, 500, record.VerdictReal, ""),
+		term(dataplane.HopServerProxy, 30, 5, 55, record.VerdictInconclusive, record.ReasonWithinFloor),
+		term(dataplane.HopTLSTerm, 24, 2, 46, record.VerdictInconclusive, record.ReasonMany),
+		term(dataplane.HopInterception, 1, -9, 11, record.VerdictInconclusive, record.ReasonIncludesZero),
+		term(dataplane.HopResidual, 5, 1, 9, record.VerdictInconclusive, record.ReasonLateLoad),
+		term(dataplane.HopTotal, 2000, 1900, 2100, record.VerdictMeasured, ""),
+	}}
+	const want = "Of the median latency, 2.0 ms (1.9 to 2.1): path 50% and client proxy 20%. Indistinguishable from zero: interception. " +
+		"Not significant: server proxy (within the noise floor), TLS (of so many differences some exclude zero by chance) and the residual (5.0 µs (1.0 to 9.0); the generator's own lag is large beside it)."
+	if got := hopWords(h, dataplane.HopP50); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	h.Terms[5] = term(dataplane.HopResidual, 5, 1, 9, record.VerdictMeasured, "")
+	if got := hopWords(h, dataplane.HopP50); strings.Contains(got, "do not cost the sum") || !strings.Contains(got, "whether that is more than chance is not known") {
+		t.Error(got)
+	}
+	h.Terms[5] = term(dataplane.HopResidual, 5, 1, 9, record.VerdictReal, "")
+	if got := hopWords(h, dataplane.HopP50); !strings.HasSuffix(got, "both sidecars together do not cost the sum of each alone.") {
+		t.Error(got)
+	}
 }

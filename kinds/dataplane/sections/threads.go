@@ -1,6 +1,7 @@
 package sections
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,20 +24,16 @@ var threadParts = slices.Concat(record.ProxyParts(), []string{record.PartWorker,
 // of a proxy.
 func threadsTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Threads: on-CPU time share", Columns: append(report.FactorColumns(f),
-		report.Column{Head: "part"}, report.Column{Head: "thread"}, report.Column{Head: "user", Right: true,
-			Keep: 8}, report.Column{Head: "kernel", Right: true, Keep: 8},
-		report.Column{Head: "run-queue wait", Right: true, Keep: 6}, report.Column{Head: "involuntary ctx switches/s",
-			Right: true, Keep: 2}, report.Column{Head: "connections", Right: true, Keep: 4}, report.Column{Head: "threads", Right: true, Keep: 1})}
-	n := countThreadRows(f, threadParts)
+		report.Column{Head: "part"}, report.Column{Head: "thread"}, right("user", 8), right("kernel", 8), right("run-queue wait", 6),
+		right("involuntary ctx switches/s", 2), right("connections", 4), right("threads", 1))}
 	parts := threadParts
-	if n > maxThreadRows {
+	if countThreadRows(f, parts) > maxThreadRows {
 		parts = record.ProxyParts()
-		n = countThreadRows(f, parts)
 	}
-	if n > maxThreadRows {
+	switch n := countThreadRows(f, parts); {
+	case n > maxThreadRows:
 		return workersTable(f)
-	}
-	if n == 0 {
+	case n == 0:
 		return report.Table{}
 	}
 	worst := 0.0
@@ -49,10 +46,8 @@ func threadsTable(f record.Findings) report.Table {
 			worst = max(worst, s.DisagreementRatio)
 		}
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Share of one CPU, mean over trials. Connections: accepted per trial. "+
-		"In each trial the threads add up to the CPU time of their cgroups, within %s or 1 ms.", percentOf(max(worst,
-		0.0001))))
-	t.Notes = append(t.Notes, busiestNotes(f)...)
+	t.Notes = append(busiestNotes(f), fmt.Sprintf("Share of one CPU, mean over trials. Connections: accepted per trial. "+
+		"In each trial the threads add up to the CPU time of their cgroups, within %s or 1 ms.", percentOf(max(worst, 0.0001))))
 	return t
 }
 
@@ -80,11 +75,9 @@ func workersOf(s record.ThreadsSummary) (busiest record.ThreadRow, mean float64,
 
 // workersTable has a row for the workers of each proxy of each cell.
 func workersTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Worker threads: on-CPU time share",
-		Columns: append(report.FactorColumns(f), report.Column{Head: "part"},
-			report.Column{Head: "workers", Right: true, Keep: 3}, report.Column{Head: "busiest", Right: true, Keep: 9},
-			report.Column{Head: "in the kernel", Right: true, Keep: 4}, report.Column{Head: "mean of all", Right: true,
-				Keep: 6}, report.Column{Head: "run-queue wait of busiest", Right: true, Keep: 7}, report.Column{Head: "limit", Keep: 5})}
+	t := report.Table{Title: "Worker threads: on-CPU time share", Columns: append(report.FactorColumns(f), report.Column{Head: "part"},
+		right("workers", 3), right("busiest", 9), right("in the kernel", 4), right("mean of all", 6),
+		right("run-queue wait of busiest", 7), report.Column{Head: "limit", Keep: 5})}
 	for _, c := range f.Cells {
 		for _, part := range record.ProxyParts() {
 			s := c.Threads[part]
@@ -92,9 +85,9 @@ func workersTable(f record.Findings) report.Table {
 			if n == 0 {
 				continue
 			}
-			limit := report.Text{S: "–", Style: report.StyleDim}
+			limit := report.Dash
 			if s.Limit != "" {
-				limit = report.Text{S: limitWords(s.Limit), Style: report.StyleBad}
+				limit = limitText(s.Limit)
 			}
 			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: report.PartWords(part)},
 				report.Text{S: strconv.Itoa(n)}, report.Text{S: percentOf(top.BusyRatio())},
@@ -102,8 +95,7 @@ func workersTable(f record.Findings) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Share of one CPU, mean over trials; busiest: the worker that is busiest on average. The page and the JSON report list each thread.")
-		t.Notes = append(t.Notes, busiestNotes(f)...)
+		t.Notes = append(busiestNotes(f), "Share of one CPU, mean over trials; busiest: the worker that is busiest on average. The page and the JSON report list each thread.")
 	}
 	return t
 }
@@ -144,16 +136,12 @@ func threadTexts(part string, s record.ThreadsSummary, r record.ThreadRow) []rep
 	if s.Limit != "" && r.Worker {
 		busy = report.StyleBad
 	}
-	connections := report.Text{S: "–", Style: report.StyleDim}
+	connections := report.Dash
 	if n := r.Accepted; n != nil {
 		connections = report.Text{S: report.Count(*n)}
 	}
-	return []report.Text{
-		{S: report.PartWords(part)}, {S: r.Name}, {S: percentOf(r.UserRatio),
-			Style: busy}, {S: percentOf(r.SystemRatio), Style: busy},
-		{S: percentOf(r.WaitRatio)}, {S: report.Fixed(r.InvoluntaryPerS,
-			0)}, connections, {S: strconv.Itoa(r.Threads)},
-	}
+	return []report.Text{{S: report.PartWords(part)}, {S: r.Name}, {S: percentOf(r.UserRatio), Style: busy}, {S: percentOf(r.SystemRatio), Style: busy},
+		{S: percentOf(r.WaitRatio)}, {S: report.Fixed(r.InvoluntaryPerS, 0)}, connections, {S: strconv.Itoa(r.Threads)}}
 }
 
 // percentOf formats a share, with one decimal if it is small.
@@ -172,28 +160,17 @@ func limitsTable(f record.Findings) report.Table {
 		for _, part := range threadParts {
 			if s := c.Threads[part]; s.Limit != "" {
 				t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: report.PartWords(part)},
-					report.Text{S: limitWords(s.Limit), Style: report.StyleBad}, report.Text{S: s.Says.String()}))
+					limitText(s.Limit), report.Text{S: s.Says.String()}))
 			}
 		}
 	}
 	return t
 }
 
-// limitWords names a limit.
-func limitWords(limit string) string {
-	switch limit {
-	case record.LimitConcurrency:
-		return "concurrency"
-	case record.LimitCPU:
-		return "CPU limit"
-	case record.LimitImbalance:
-		return "uneven workers"
-	case record.LimitMain:
-		return "main thread"
-	case record.LimitMachine:
-		return "the machine"
-	}
-	return limit
+func limitText(limit string) report.Text {
+	names := map[string]string{record.LimitConcurrency: "concurrency", record.LimitCPU: "CPU limit",
+		record.LimitImbalance: "uneven workers", record.LimitMain: "main thread", record.LimitMachine: "the machine"}
+	return report.Text{S: cmp.Or(names[limit], limit), Style: report.StyleBad}
 }
 
 // maxLimitAnswers limits the number of limits with a sentence; the table has all.
@@ -203,8 +180,7 @@ const maxLimitAnswers = 3
 // little to much.
 func limitAnswers(f record.Findings) []string {
 	var out []string
-	for i := len(f.Cells) - 1; i >= 0 && len(out) < maxLimitAnswers; i-- {
-		c := f.Cells[i]
+	for _, c := range slices.Backward(f.Cells) {
 		for _, part := range record.ProxyParts() {
 			s := c.Threads[part]
 			if s.Limit == "" || len(out) == maxLimitAnswers {
@@ -231,26 +207,18 @@ func threadCharts(f record.Findings) []report.Chart {
 			bars := report.Bars{X: report.Axis{Title: "share of one CPU's time, %", Scale: report.AxisLinear}}
 			for _, c := range slice.Cells {
 				for _, r := range c.Threads[part].Rows {
+					piece := func(of, color string, ratio float64, hatched bool) report.Piece {
+						return report.Piece{Color: color, Value: 100 * ratio, Hatched: hatched, Text: r.Name + ", " + of + ": " + percentOf(ratio)}
+					}
 					bars.Rows = append(bars.Rows, report.BarRow{
 						Label: l.Label(c.Cell, slice.Cells) + " · " + r.Name, Cell: c.Cell, Text: percentOf(r.BusyRatio()) + ", waited " + percentOf(r.WaitRatio),
-						Pieces: []report.Piece{
-							{Color: color, Value: 100 * r.UserRatio,
-								Text: r.Name + ", user: " + percentOf(r.UserRatio)},
-							{Color: color, Value: 100 * r.SystemRatio, Hatched: true,
-								Text: r.Name + ", kernel: " + percentOf(r.SystemRatio)},
-							{Color: "rule", Value: 100 * r.WaitRatio,
-								Text: r.Name + ", run-queue wait: " + percentOf(r.WaitRatio)},
-						},
+						Pieces: []report.Piece{piece("user", color, r.UserRatio, false), piece("kernel", color, r.SystemRatio, true), piece("run-queue wait", "rule", r.WaitRatio, false)},
 					})
 				}
 			}
-			out = append(out, report.Chart{Name: "Threads of the " + words +
-				": on-CPU time share, kernel time hatched, and run-queue wait",
-				Options: append([]report.Option{{Switch: "part", Choice: words}},
-					slice.Options...), Initial: slice.Initial,
-				Legend: []report.Key{{Text: words, Color: color},
-					{Text: "hatched: in the kernel", Shape: report.KeyHatched}, {Text: "run-queue wait",
-						Color: "rule"}}, Bars: &bars})
+			out = append(out, report.Chart{Name: "Threads of the " + words + ": on-CPU time share, kernel time hatched, and run-queue wait",
+				Options: append([]report.Option{{Switch: "part", Choice: words}}, slice.Options...), Initial: slice.Initial,
+				Legend: []report.Key{{Text: words, Color: color}, {Text: "hatched: in the kernel", Shape: report.KeyHatched}, {Text: "run-queue wait", Color: "rule"}}, Bars: &bars})
 		}
 	}
 	return out

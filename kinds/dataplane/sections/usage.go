@@ -1,6 +1,7 @@
 package sections
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// cpuTable lists CPU per request by part.
 func cpuTable(f record.Findings) report.Table {
 	parts := slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartMachine, record.PartUnattributed, record.PartControl})
 	keep := map[string]int{record.PartWorker: 4, record.PartGenerator: 3, record.PartMachine: 6, record.PartUnattributed: 5, record.PartControl: 1}
@@ -17,10 +17,9 @@ func cpuTable(f record.Findings) report.Table {
 		keep[proxy] = 9
 	}
 	t := report.Table{Title: "CPU per request, µs: user + kernel (95% interval of the sum)", Columns: report.FactorColumns(f)}
-	var shown []string
-	for _, part := range report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.CPUPerRequest)) }) {
-		shown = append(shown, part)
-		t.Columns = append(t.Columns, report.Column{Head: report.PartWords(part), Right: true, Keep: max(1, keep[part])})
+	shown := report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.CPUPerRequest)) })
+	for _, part := range shown {
+		t.Columns = append(t.Columns, right(report.PartWords(part), max(1, keep[part])))
 	}
 	if len(shown) == 0 {
 		return t
@@ -34,7 +33,7 @@ func cpuTable(f record.Findings) report.Table {
 				t.Title = "CPU per request, µs: user and kernel together (95% interval)"
 			}
 			if !ok {
-				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+				row = append(row, report.Dash)
 				continue
 			}
 			_, span := s.Parts(cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS)
@@ -53,7 +52,6 @@ func cpuTable(f record.Findings) report.Table {
 	return t
 }
 
-// memoryTable lists each part's memory.
 func memoryTable(f record.Findings) report.Table {
 	parts := slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartControl})
 	shown := report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.MemoryBytes)) })
@@ -61,23 +59,23 @@ func memoryTable(f record.Findings) report.Table {
 	if f.Observed == record.ObservedKubelet {
 		t.Title = "Memory, MB (working set)"
 	}
-	for _, factor := range memoryFactors(f) {
-		t.Columns = append(t.Columns, report.Column{Head: report.FactorName(factor), Factor: factor})
-	}
-	if len(t.Columns) == 0 {
-		t.Columns = []report.Column{{Head: "cell"}}
-	}
+	rows := f
+	rows.Factors = memoryFactors(f)
+	t.Columns = report.FactorColumns(rows)
 	if len(shown) == 0 {
 		return t
 	}
+	var factors []string
+	for _, l := range rows.Factors {
+		factors = append(factors, l.Factor)
+	}
 	for i, part := range shown {
-		t.Columns = append(t.Columns, report.Column{Head: report.PartWords(part), Right: true, Keep: 9 - min(i, 8)})
+		t.Columns = append(t.Columns, right(report.PartWords(part), 9-min(i, 8)))
 	}
 	s := report.Scale{Div: 1e6, Unit: "MB"}
 	type span struct{ low, high float64 }
 	var groups []record.Cell
 	spans := map[string]map[string]span{}
-	factors := memoryFactors(f)
 	for _, c := range f.Cells {
 		group := report.Pick(c.Cell, factors)
 		key := group.Key()
@@ -94,18 +92,12 @@ func memoryTable(f record.Findings) report.Table {
 		}
 	}
 	for _, group := range groups {
-		var row []report.Text
-		for _, factor := range factors {
-			row = append(row, report.Text{S: group[factor]})
-		}
-		if len(factors) == 0 {
-			row = append(row, report.Text{S: "all"})
-		}
+		row := report.FactorTexts(rows, group)
 		for _, part := range shown {
 			v, ok := spans[group.Key()][part]
 			switch low, high := s.Plain(v.low), s.Plain(v.high); {
 			case !ok:
-				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+				row = append(row, report.Dash)
 			case low == high:
 				row = append(row, report.Text{S: low})
 			default:
@@ -119,14 +111,59 @@ func memoryTable(f record.Findings) report.Table {
 
 // memoryFactors returns the factors in the rows of the memory table: all of a small study, and for
 // a large one those in which cells differ from the baseline (a range then covers the others).
-func memoryFactors(f record.Findings) []string {
+func memoryFactors(f record.Findings) []record.FactorLevels {
 	compared := report.LayoutOf(f).Compared
-	if len(f.Cells) > 12 && len(compared) > 0 {
-		return compared
+	if len(f.Cells) <= 12 || len(compared) == 0 {
+		return f.Factors
 	}
-	var all []string
-	for _, factor := range f.Factors {
-		all = append(all, factor.Factor)
+	return slices.DeleteFunc(slices.Clone(f.Factors), func(l record.FactorLevels) bool { return !slices.Contains(compared, l.Factor) })
+}
+
+// sectionHeat appears only on the page: heatmaps have no table.
+const sectionHeat = "latency over the run"
+
+// heatCharts draws each cell's latency over the blocks of the run, with a switch per cell. They
+// show what percentiles hide, such as two modes, or blocks unlike the others.
+func heatCharts(f record.Findings) []report.Chart {
+	var out []report.Chart
+	for _, c := range f.Cells {
+		if c.Heat == nil {
+			continue
+		}
+		edges := c.Heat.EdgesUS
+		s := report.ScaleFor("us", edges[len(edges)-1]/4)
+		heat := report.Heatmap{X: report.Axis{Title: "block", Scale: report.AxisLinear},
+			Y: report.Axis{Title: "latency, " + s.Unit, Scale: report.AxisLog}, What: "requests"}
+		heat.Counts = make([][]int64, len(edges)-1)
+		for i, us := range edges {
+			heat.YEdges = append(heat.YEdges, us/s.Div)
+			if i > 0 {
+				heat.YTexts = append(heat.YTexts, s.Plain(edges[i-1])+" to "+s.Value(us))
+			}
+		}
+		heat.XEdges = []float64{0.5}
+		next := 0
+		for block := range c.Heat.Blocks[len(c.Heat.Blocks)-1] + 1 { // blocks without a valid trial stay empty
+			heat.XEdges, heat.XTexts = append(heat.XEdges, float64(block)+1.5), append(heat.XTexts,
+				fmt.Sprintf("block %d", block+1))
+			if every := math.Ceil(float64(len(c.Heat.Blocks)) / 20); math.Mod(float64(block), every) == 0 {
+				heat.X.Ticks = append(heat.X.Ticks, report.Tick{Value: float64(block + 1),
+					Text: report.Count(block + 1)})
+			}
+			has := c.Heat.Blocks[next] == block
+			for i := range heat.Counts {
+				n := int64(0)
+				if has {
+					n = c.Heat.Counts[next][i]
+				}
+				heat.Counts[i] = append(heat.Counts[i], n)
+			}
+			if has {
+				next++
+			}
+		}
+		out = append(out, report.Chart{Name: "Requests by block and latency, " + c.Label,
+			Options: []report.Option{{Switch: "cell", Choice: c.Label}}, Heatmap: &heat})
 	}
-	return all
+	return out
 }

@@ -83,27 +83,20 @@ func versionsTable(list []pairing) report.Table {
 	return t
 }
 
-type filtersColumn struct {
-	of, head string // measure of a pairing; column header
-	keep     int
-}
+var filtersColumns = []pricedColumn{{"cpu_server_proxy", "CPU per request", 9}, {"memory_server_proxy", "memory", 8}, {"latency_p50", "median latency", 3}}
 
-// filtersColumns lists the measures for comparing filters.
-var filtersColumns = []filtersColumn{{"cpu_server_proxy", "CPU per request", 9}, {"memory_server_proxy", "memory", 8}, {"latency_p50", "median latency", 3}}
-
-// filtersTable has a row for each pair of filters.
 func filtersTable(f record.Findings, list []pairing) report.Table {
 	t := report.Table{Title: "Filters of the server's proxy: what is saved by replacing them (95% interval)",
 		Columns: []report.Column{{Head: "filters"}, {Head: "replaced by"}, {Head: "other factors"}}}
-	shown := slices.DeleteFunc(slices.Clone(filtersColumns), func(c filtersColumn) bool {
-		return !slices.ContainsFunc(list, func(p pairing) bool { return p.of == c.of })
+	shown := slices.DeleteFunc(slices.Clone(filtersColumns), func(c pricedColumn) bool {
+		return !slices.ContainsFunc(list, func(p pairing) bool { return p.of == c.name })
 	})
 	for _, c := range shown {
-		t.Columns = append(t.Columns, report.Column{Head: c.head, Right: true, Keep: c.keep})
+		t.Columns = append(t.Columns, right(c.head, c.keep))
 	}
 	rows := map[[3]string]int{}
 	for _, p := range list {
-		at := slices.IndexFunc(shown, func(c filtersColumn) bool { return c.of == p.of })
+		at := slices.IndexFunc(shown, func(c pricedColumn) bool { return c.name == p.of })
 		if at < 0 {
 			continue
 		}
@@ -114,7 +107,7 @@ func filtersTable(f record.Findings, list []pairing) report.Table {
 			rows[key] = i
 			row := []report.Text{{S: key[0]}, {S: key[1]}, {S: key[2]}}
 			for range shown {
-				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+				row = append(row, report.Dash)
 			}
 			t.Rows = append(t.Rows, row)
 		}
@@ -204,47 +197,46 @@ func filterAnswers(f record.Findings) (out []string) {
 // versionAnswers states which versions improved or regressed, where there is no effect, and what is
 // unknown.
 func versionAnswers(f record.Findings) (out []string) {
-	type step struct{ level, before string }
-	var steps []step
-	worse, better, none, open := map[step][]string{}, map[step][]string{}, map[step][]string{}, map[step][]string{}
+	type step struct {
+		level, before             string
+		better, worse, none, open []string
+	}
+	var steps []*step
 	for _, p := range pairings(f) {
 		if p.saved || p.Verdict == record.VerdictInvalid {
 			continue
 		}
-		s := step{p.level, p.before}
-		if !slices.Contains(steps, s) {
-			steps = append(steps, s)
+		i := slices.IndexFunc(steps, func(s *step) bool { return s.level == p.level && s.before == p.before })
+		if i < 0 {
+			i, steps = len(steps), append(steps, &step{level: p.level, before: p.before})
 		}
-		size := fmt.Sprintf("%s by %s", p.measure, report.ShareInterval(max(p.Estimate, -p.Estimate), min(max(p.Low, -p.Low), max(p.High, -p.High)), max(p.Low, -p.Low, p.High, -p.High)))
+		s := steps[i]
 		switch {
 		case p.Verdict == record.VerdictNoEffect:
-			none[s] = append(none[s], p.measure)
+			s.none = append(s.none, p.measure)
 		case p.Verdict != record.VerdictReal:
-			open[s] = append(open[s], fmt.Sprintf("%s, %s", p.measure, report.ShareInterval(p.Estimate, p.Low, p.High)))
+			s.open = append(s.open, fmt.Sprintf("%s, %s", p.measure, report.ShareInterval(p.Estimate, p.Low, p.High)))
 		case p.Estimate > 0:
-			worse[s] = append(worse[s], size)
+			s.worse = append(s.worse, fmt.Sprintf("%s by %s", p.measure, report.ShareInterval(p.Estimate, p.Low, p.High)))
 		default:
-			better[s] = append(better[s], size)
+			s.better = append(s.better, fmt.Sprintf("%s by %s", p.measure, report.ShareInterval(-p.Estimate, -p.High, -p.Low)))
 		}
 	}
 	for _, s := range steps {
 		var says []string
-		if len(better[s]) > 0 {
-			says = append(says, "less "+strings.Join(better[s], ", "))
+		say := func(what, separator string, list []string) {
+			if len(list) > 0 {
+				says = append(says, what+strings.Join(list, separator))
+			}
 		}
-		but := ""
-		if len(says) > 0 {
-			but = "but "
+		say("less ", ", ", s.better)
+		regression := "a regression: more "
+		if len(s.better) > 0 {
+			regression = "but " + regression
 		}
-		if len(worse[s]) > 0 {
-			says = append(says, but+"a regression: more "+strings.Join(worse[s], ", "))
-		}
-		if len(none[s]) > 0 {
-			says = append(says, "no effect beyond the margin: "+strings.Join(none[s], ", "))
-		}
-		if len(open[s]) > 0 {
-			says = append(says, "inconclusive: "+strings.Join(open[s], "; "))
-		}
+		say(regression, ", ", s.worse)
+		say("no effect beyond the margin: ", ", ", s.none)
+		say("inconclusive: ", "; ", s.open)
 		out = append(out, fmt.Sprintf("Envoy %s against %s: %s.", s.level, s.before, strings.Join(says, "; ")))
 	}
 	return out
