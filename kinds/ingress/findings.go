@@ -35,7 +35,7 @@ var table = finding.NewTable(study.OfProbe(MeasureRoutes, routeFindings()), stud
 
 func routeFindings() []finding.Def {
 	served := study.Compared(finding.Def{Name: FamilyServed, Unit: finding.UnitMicroseconds, Words: "until a route is served", Section: SectionServed, Decides: true,
-		Doc: "From a route's commit, which is the API server's response to its creation, until the response to the first successful request through the gateway: median over changes. Requests are open loop."}, finding.SectionOther)
+		Doc: "From a route's commit until the response to the first successful request through the gateway: median over changes. The commit is the API server's response to the route's creation. Requests are open loop."}, finding.SectionOther)
 	out := finding.AtEach([]record.Quantile{0.5, 0.9, 1}, served, func(d *finding.Def) {
 		switch d.At {
 		case 0.5:
