@@ -199,7 +199,10 @@ func (r *run) tell(e Event) {
 	defer r.telling.Unlock()
 	line := e.Text
 	if t := e.Record; t != nil {
-		line = fmt.Sprintf("trial %s, %s: valid %v, warm-up %.2f s (%s)", t.ID, e.Cell, t.Validity.Valid, t.Warmup.Seconds, t.Warmup.Why)
+		line = fmt.Sprintf("trial %s, %s: valid %v", t.ID, e.Cell, t.Validity.Valid)
+		if w := t.Warmup; w.Why != "" {
+			line += fmt.Sprintf(", warm-up %.2f s (%s)", w.Seconds, w.Why)
+		}
 		for _, c := range t.Validity.Checks {
 			if !c.OK {
 				line += fmt.Sprintf("\n  %s: %s", c.Name, c.Detail)
