@@ -27,7 +27,7 @@ import (
 // verdicts from its evidence, and the same findings.json, which -update rewrites. To change
 // verdicts, record the runs again from each study.yaml.
 func TestRecordedRuns(t *testing.T) {
-	for _, name := range []string{"data-plane", "control-plane", "resilience"} {
+	for _, name := range []string{"data-plane", "control-plane", "resilience", "ingress"} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join("testdata", name)
 			run, left, err := store.Load(t.Context(), dir)
@@ -118,7 +118,7 @@ func TestRunsOfStudiesRefusedToday(t *testing.T) {
 // A recorded run can be resumed: its study parses to the same one, and its trials are those of the
 // plan.
 func TestRecordedRunsGoOn(t *testing.T) {
-	for _, name := range []string{"data-plane", "control-plane", "resilience"} {
+	for _, name := range []string{"data-plane", "control-plane", "resilience", "ingress"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), name)
 			must.OK(t, os.CopyFS(path, os.DirFS(filepath.Join("testdata", name))))

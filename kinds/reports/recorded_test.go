@@ -25,7 +25,7 @@ import (
 func recorded(t *testing.T) map[string]record.Findings {
 	t.Helper()
 	out := map[string]record.Findings{}
-	for _, kind := range []string{record.KindDataPlane, record.KindControlPlane, record.KindResilience} {
+	for _, kind := range []string{record.KindDataPlane, record.KindControlPlane, record.KindResilience, record.KindIngress} {
 		run, _, err := store.Load(t.Context(), filepath.Join("..", "testdata", kind))
 		if err != nil {
 			t.Fatal(err)
