@@ -24,12 +24,10 @@ money: {rps: 1000, core_month: 40}
 // carriedBy returns the findings of a run whose proxies of nodes, and its waypoint, used CPU and memory.
 func carriedBy(t *testing.T, text string, nodes int, cpu map[string]record.CPU, memory map[string]int64) record.Findings {
 	t.Helper()
-	return analyze(t, scenarioRun(t, text, 2, func(record.Cell, int) made {
-		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
-			s := t.Scenario
-			s.Scheduled, s.NodeProxies, s.CPU, s.Memory = 400, nodes, cpu, memory
-		}}
-	}))
+	return idle(t, text, 2, func(t *record.Trial) {
+		s := t.Scenario
+		s.Scheduled, s.NodeProxies, s.CPU, s.Memory = 400, nodes, cpu, memory
+	})
 }
 
 // The use of node proxies is reported per proxy, and per request at each end of a call. A waypoint is

@@ -25,20 +25,14 @@ func asked(t *testing.T, run record.Run, e study.Expr) record.ScenarioAssertion 
 // No latency bound holds if nothing was answered. If some requests failed, latency covers all
 // requests; that of the answered ones has a separate name.
 func TestLatencyOfFailedRequests(t *testing.T) {
-	outage := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{proxies: true, fail: failIn(1000, 2000, ledger.OutcomeStatus, 1)}
-	})
-	silent := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{fail: failIn(1000, 2000, ledger.OutcomeUnfinished, 0)}
-	})
-	third := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{proxies: true, fail: func(due int64) (string, int64) {
-			if due >= 1000*ms && due < 2000*ms && due/(10*ms)%3 == 0 {
-				return ledger.OutcomeStatus, ms
-			}
-			return "", 0
-		}}
-	})
+	outage := scenarioRun(t, fourSeconds, 1, each(made{proxies: true, fail: failIn(1000, 2000, ledger.OutcomeStatus, 1)}))
+	silent := scenarioRun(t, fourSeconds, 1, each(made{fail: failIn(1000, 2000, ledger.OutcomeUnfinished, 0)}))
+	third := scenarioRun(t, fourSeconds, 1, each(made{proxies: true, fail: func(due int64) (string, int64) {
+		if due >= 1000*ms && due < 2000*ms && due/(10*ms)%3 == 0 {
+			return ledger.OutcomeStatus, ms
+		}
+		return "", 0
+	}}))
 	within := func(text string) study.Expr {
 		return study.Expr{Text: text, Timed: true, After: "gone", Until: "sick", Within: 5e8}
 	}
@@ -71,9 +65,7 @@ func TestLatencyOfFailedRequests(t *testing.T) {
 // Requests that never ended did not succeed: they are in the share of errors, in the longest
 // failing run, and in what a step has not recovered from.
 func TestUnfinishedRequests(t *testing.T) {
-	run := scenarioRun(t, fourSeconds, 2, func(record.Cell, int) made {
-		return made{fail: failIn(3000, 4000, ledger.OutcomeUnfinished, 0)}
-	})
+	run := scenarioRun(t, fourSeconds, 2, each(made{fail: failIn(3000, 4000, ledger.OutcomeUnfinished, 0)}))
 	f := analyze(t, run)
 	s := scenarioOf(t, f, "good")
 	if w := s.Total; w.ErrorShare != 0.25 || w.Failed != 0 || w.Unfinished != 100 || w.LongestFailUS != 1e6 {
@@ -134,9 +126,7 @@ func TestTimesOfEachTrial(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	// Without ejections and failures there is no such time.
-	calm := scenarioRun(t, fourSeconds, 2, func(record.Cell, int) made {
-		return made{spoil: func(trial *record.Trial) { trial.Scenario.Samples = nil }}
-	})
+	calm := scenarioRun(t, fourSeconds, 2, each(made{spoil: func(trial *record.Trial) { trial.Scenario.Samples = nil }}))
 	for _, x := range analyze(t, calm).Findings {
 		if strings.HasPrefix(x.Name, "time_to_") {
 			t.Errorf("%+v", x)

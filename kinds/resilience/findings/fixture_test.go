@@ -75,6 +75,11 @@ func inTime(t *record.Trial) []record.Event {
 	return []record.Event{stepEvent(t, "gone", "remove", 1000*ms), stepEvent(t, "sick", "worker", 2000*ms), stepEvent(t, "sick", "end worker", 2500*ms)}
 }
 
+// each makes all trials alike.
+func each(m made) func(record.Cell, int) made {
+	return func(record.Cell, int) made { return m }
+}
+
 // scenarioRun makes a run of a study, with every trial from the function.
 func scenarioRun(t *testing.T, text string, blocks int, of func(cell record.Cell, block int) made) record.Run {
 	t.Helper()
@@ -206,6 +211,12 @@ func analyze(t *testing.T, run record.Run) record.Findings {
 	f, err := (analysis.Kinds{Kind()}).Analyze(run)
 	must.OK(t, err)
 	return f
+}
+
+// idle returns the findings of a run without steps.
+func idle(t *testing.T, text string, blocks int, spoil func(*record.Trial)) record.Findings {
+	t.Helper()
+	return analyze(t, scenarioRun(t, text, blocks, each(made{events: func(*record.Trial) []record.Event { return nil }, spoil: spoil})))
 }
 
 func get(t *testing.T, f record.Findings, name string, cell record.Cell) record.Finding {

@@ -18,10 +18,8 @@ func TestScenarioLag(t *testing.T) {
 		}
 		return 0
 	}
-	run := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{proxies: true, late: stopped, fail: failIn(1600, 1610, ledger.OutcomeStatus, 210),
-			spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.5, 2, 0.99, 280_000, 1, 300_000) }}
-	})
+	run := scenarioRun(t, fourSeconds, 1, each(made{proxies: true, late: stopped, fail: failIn(1600, 1610, ledger.OutcomeStatus, 210),
+		spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.5, 2, 0.99, 280_000, 1, 300_000) }}))
 	for _, c := range []struct {
 		e    study.Expr
 		want string
@@ -49,9 +47,7 @@ func TestScenarioLag(t *testing.T) {
 	}
 	// If the clients were late by at most 20 ms, requests that left 300 ms late had no connection,
 	// and count.
-	full := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.99, 900, 1, 20_000) }}
-	})
+	full := scenarioRun(t, fourSeconds, 1, each(made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.99, 900, 1, 20_000) }}))
 	for text, want := range map[string]string{`total.latency_max < 100.0`: "fail", `window("gone").rate > 95.0`: "pass"} {
 		if a := asked(t, full, study.Expr{Text: text}); a.Outcome != want {
 			t.Errorf("%s: %s, %q; want %s", text, a.Outcome, a.Detail, want)
@@ -59,9 +55,7 @@ func TestScenarioLag(t *testing.T) {
 	}
 	// A lag within the resolution of windows decides nothing, whatever left late for lack of a
 	// connection.
-	quiet := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.99, 900, 1, 9_000) }}
-	})
+	quiet := scenarioRun(t, fourSeconds, 1, each(made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.99, 900, 1, 9_000) }}))
 	if a := asked(t, quiet, study.Expr{Text: `total.latency_max < 100.0`}); a.Outcome != "fail" {
 		t.Errorf("%s, %q; want fail", a.Outcome, a.Detail)
 	}
@@ -70,9 +64,7 @@ func TestScenarioLag(t *testing.T) {
 // A cell that skips a step is not judged by it, and others are.
 func TestScenarioSkips(t *testing.T) {
 	text := strings.Replace(fourSeconds, "planted: {outlier_detection: off,", "planted: {skip: sick, outlier_detection: off,", 1)
-	run := scenarioRun(t, text, 1, func(record.Cell, int) made {
-		return made{proxies: true, events: func(trial *record.Trial) []record.Event { return inTime(trial)[:1] }}
-	})
+	run := scenarioRun(t, text, 1, each(made{proxies: true, events: func(trial *record.Trial) []record.Event { return inTime(trial)[:1] }}))
 	f := analyze(t, run)
 	if got := scenarioOf(t, f, "planted"); got.Verdict != record.VerdictPass || len(got.Windows) != 2 {
 		t.Errorf("the cell that skips it came to %s, with %d windows: %+v", got.Verdict, len(got.Windows), got.Trials)
@@ -105,11 +97,9 @@ func TestScenarioExpectsOfSome(t *testing.T) {
 			begin, rest, _ := strings.Cut(fourSeconds, "  steps:")
 			_, end, _ := strings.Cut(rest, "variants:")
 			text := begin + "  steps:\n  - {name: gone, at: 1s, for: 1s, " + c.step + "}\nvariants:" + end
-			run := scenarioRun(t, text, 1, func(record.Cell, int) made {
-				return made{proxies: true, events: func(trial *record.Trial) []record.Event {
-					return []record.Event{stepEvent(trial, "gone", "worker", 1000*ms), stepEvent(trial, "gone", "end worker", 2000*ms)}
-				}}
-			})
+			run := scenarioRun(t, text, 1, each(made{proxies: true, events: func(trial *record.Trial) []record.Event {
+				return []record.Event{stepEvent(trial, "gone", "worker", 1000*ms), stepEvent(trial, "gone", "end worker", 2000*ms)}
+			}}))
 			s := scenarioOf(t, analyze(t, run), "planted") // without retries
 			e := s.Windows[1].Expected
 			if e.CapacityRPS != c.capacity || e.Replicas != c.replicas || e.ErrorShare != c.failing {

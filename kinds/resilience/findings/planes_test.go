@@ -5,11 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // An upgrade that loses one request of 10,000 fails, and the ledger names the request. One that
@@ -20,17 +18,11 @@ func TestOneRequestOfManyIsLost(t *testing.T) {
 	run := scenarioRun(t, text, 2, func(cell record.Cell, _ int) made {
 		m := made{requests: 10_000, proxies: true}
 		if cell[study.FactorVariant] == "planted" {
-			m.fail = func(due int64) (string, int64) {
-				if due == 55_550*ms {
-					return ledger.OutcomeStatus, ms
-				}
-				return "", 0
-			}
+			m.fail = failIn(55_550, 55_551, ledger.OutcomeStatus, 1)
 		}
 		return m
 	})
-	f, err := (analysis.Kinds{Kind()}).Analyze(run)
-	must.OK(t, err)
+	f := analyze(t, run)
 	good, planted := scenarioOf(t, f, "good"), scenarioOf(t, f, "planted")
 	if good.Verdict != record.VerdictPass || planted.Verdict != record.VerdictFail || !planted.AsExpected {
 		t.Fatalf("good: %s, planted: %s: %+v", good.Verdict, planted.Verdict, planted.Trials)
@@ -45,16 +37,13 @@ func TestOneRequestOfManyIsLost(t *testing.T) {
 
 // The number of resources that two versions send differently is a finding, with its details.
 func TestConfigDifferences(t *testing.T) {
-	run := scenarioRun(t, fourSeconds, 2, func(cell record.Cell, _ int) made {
-		return made{spoil: func(trial *record.Trial) {
-			if cell[study.FactorVariant] == "good" {
-				trial.Scenario.Planes = []record.ScenarioPlanes{{Step: "second", Seconds: 60, Removed: true, First: record.ScenarioPlane{Revision: "default", Version: "1.31"}, Second: record.ScenarioPlane{Revision: "canary", Version: "1.30"},
-					Compared: &record.PlaneConfigs{Proxies: []string{"bar-0"}, Resources: 40, Differing: 7, Differences: []record.ConfigDifference{{Type: "cluster", Path: "lb_policy", First: `"A"`, Resources: 7, Example: "x"}}}}}
-			}
-		}}
-	})
-	f, err := (analysis.Kinds{Kind()}).Analyze(run)
-	must.OK(t, err)
+	run := scenarioRun(t, fourSeconds, 2, each(made{spoil: func(trial *record.Trial) {
+		if trial.Cell[study.FactorVariant] == "good" {
+			trial.Scenario.Planes = []record.ScenarioPlanes{{Step: "second", Seconds: 60, Removed: true, First: record.ScenarioPlane{Revision: "default", Version: "1.31"}, Second: record.ScenarioPlane{Revision: "canary", Version: "1.30"},
+				Compared: &record.PlaneConfigs{Proxies: []string{"bar-0"}, Resources: 40, Differing: 7, Differences: []record.ConfigDifference{{Type: "cluster", Path: "lb_policy", First: `"A"`, Resources: 7, Example: "x"}}}}}
+		}
+	}}))
+	f := analyze(t, run)
 	found := slices.DeleteFunc(slices.Clone(f.Findings), func(x record.Finding) bool {
 		return x.Name != "config_differences" || x.Verdict == record.VerdictInvalid
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const podsGraph = `
@@ -32,35 +33,28 @@ sizing: {pods: 1000, nodes: 50, rps: 0, l7: 0%}
 // 20 mCPU and 30 MB plus 0.5 mCPU and 1 MB for each pod. also introduces faults.
 func idleFindings(t *testing.T, also func(*record.Trial)) record.Findings {
 	t.Helper()
-	return idleFindingsOf(t, podsGraph, also)
+	return idle(t, podsGraph, 4, func(trial *record.Trial) {
+		s, ambient := trial.Scenario, study.Ambient(trial.Cell)
+		n, err := strconv.Atoi(trial.Cell[study.FactorReplicas])
+		must.OK(t, err)
+		pods, scatter := float64(n+1), scatters[trial.Block]
+		s.Scheduled = 400
+		s.Pods = []record.ScenarioPod{{Name: "clients-0", Service: "clients", Sidecar: !ambient}}
+		for i := range n {
+			s.Pods = append(s.Pods, record.ScenarioPod{Name: "bar-" + strconv.Itoa(i), Service: "bar", Sidecar: !ambient})
+		}
+		if ambient {
+			s.NodeProxies, s.CPU, s.Memory = 1, map[string]record.CPU{record.PartNode: {UserS: 4 * scatter * (0.020 + 0.0005*pods)}}, map[string]int64{record.PartNode: int64(scatter * (30e6 + 1e6*pods))}
+		} else {
+			s.CPU = map[string]record.CPU{"clients.proxy": {UserS: 4 * scatter * 0.004}, "bar.proxy": {UserS: 4 * scatter * 0.004 * float64(n)}}
+			s.Memory = map[string]int64{"clients.proxy": int64(scatter * 50e6), "bar.proxy": int64(scatter * 50e6 * float64(n))}
+		}
+		also(trial)
+	})
 }
 
-// idleFindingsOf returns those of another study of that kind.
-func idleFindingsOf(t *testing.T, text string, also func(*record.Trial)) record.Findings {
-	t.Helper()
-	return analyze(t, scenarioRun(t, text, 4, func(cell record.Cell, block int) made {
-		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
-			n, err := strconv.Atoi(cell[study.FactorReplicas])
-			if err != nil {
-				panic(err)
-			}
-			s, pods := t.Scenario, float64(n+1)
-			s.Scheduled = 400
-			scatter := 1 + []float64{-0.01, 0.01, 0.01, -0.01}[block]
-			s.Pods = []record.ScenarioPod{{Name: "clients-0", Service: "clients", Sidecar: !study.Ambient(cell)}}
-			for i := range n {
-				s.Pods = append(s.Pods, record.ScenarioPod{Name: "bar-" + strconv.Itoa(i), Service: "bar", Sidecar: !study.Ambient(cell)})
-			}
-			if study.Ambient(cell) {
-				s.NodeProxies, s.CPU, s.Memory = 1, map[string]record.CPU{record.PartNode: {UserS: 4 * scatter * (0.020 + 0.0005*pods)}}, map[string]int64{record.PartNode: int64(scatter * (30e6 + 1e6*pods))}
-			} else {
-				s.CPU = map[string]record.CPU{"clients.proxy": {UserS: 4 * scatter * 0.004}, "bar.proxy": {UserS: 4 * scatter * 0.004 * float64(n)}}
-				s.Memory = map[string]int64{"clients.proxy": int64(scatter * 50e6), "bar.proxy": int64(scatter * 50e6 * float64(n))}
-			}
-			also(t)
-		}}
-	}))
-}
+// scatters are the factors of the use in each block.
+var scatters = []float64{0.99, 1.01, 1.01, 0.99}
 
 // The cost of each pod is the slope along their number, with an interval, and the border in the
 // stated mesh follows from it.

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const sizedGraph = `
@@ -89,33 +90,29 @@ func TestSizingWithTheNodeAgent(t *testing.T) {
 // faults in a trial.
 func sizedFindings(t *testing.T, also func(*record.Trial)) record.Findings {
 	t.Helper()
-	return analyze(t, scenarioRun(t, sizedGraph, 4, func(cell record.Cell, block int) made {
-		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
-			s := t.Scenario
-			rps, err := strconv.ParseFloat(cell[study.FactorRate], 64)
-			if err != nil {
-				panic(err)
-			}
-			// CPU is counted for longer than the timeline, the more requests the longer.
-			s.CountedS, s.Scheduled = 5+rps/400, int64(4*rps)
-			used := map[string]struct{ idle, request float64 }{"istio both": {3 * 0.005, 300e-6}, "istio ambient": {0.02, 100e-6}, "linkerd -": {3 * 0.002, 150e-6}}[cell[study.FactorMesh]+" "+cell[study.FactorSidecars]]
-			cpu := (used.idle*s.CountedS + used.request*4*rps) * (1 + []float64{-0.01, 0.01, 0.01, -0.01}[block])
-			s.CPU = map[string]record.CPU{record.PartMachine: {UserS: 0.1*s.CountedS + 50e-6*4*rps + cpu}}
-			s.Memory = map[string]int64{}
-			sidecar := cell[study.FactorMesh] != study.MeshNone && !study.Ambient(cell)
-			for i := range s.Pods {
-				s.Pods[i].Sidecar, s.Pods[i].GoneNS = sidecar, 0
-			}
-			switch {
-			case study.Ambient(cell):
-				s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode] = 1, record.CPU{UserS: cpu}, 15e6
-			case sidecar:
-				s.CPU["clients.proxy"], s.CPU["bar.proxy"] = record.CPU{UserS: 0.75 * cpu}, record.CPU{SystemS: 0.25 * cpu}
-				s.Memory["clients.proxy"], s.Memory["bar.proxy"] = 50e6, 100e6
-			}
-			also(t)
-		}}
-	}))
+	return idle(t, sizedGraph, 4, func(trial *record.Trial) {
+		s, cell := trial.Scenario, trial.Cell
+		rps, err := strconv.ParseFloat(cell[study.FactorRate], 64)
+		must.OK(t, err)
+		// CPU is counted for longer than the timeline, the more requests the longer.
+		s.CountedS, s.Scheduled = 5+rps/400, int64(4*rps)
+		used := map[string]struct{ idle, request float64 }{"istio both": {3 * 0.005, 300e-6}, "istio ambient": {0.02, 100e-6}, "linkerd -": {3 * 0.002, 150e-6}}[cell[study.FactorMesh]+" "+cell[study.FactorSidecars]]
+		cpu := (used.idle*s.CountedS + used.request*4*rps) * scatters[trial.Block]
+		s.CPU = map[string]record.CPU{record.PartMachine: {UserS: 0.1*s.CountedS + 50e-6*4*rps + cpu}}
+		s.Memory = map[string]int64{}
+		sidecar := cell[study.FactorMesh] != study.MeshNone && !study.Ambient(cell)
+		for i := range s.Pods {
+			s.Pods[i].Sidecar, s.Pods[i].GoneNS = sidecar, 0
+		}
+		switch {
+		case study.Ambient(cell):
+			s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode] = 1, record.CPU{UserS: cpu}, 15e6
+		case sidecar:
+			s.CPU["clients.proxy"], s.CPU["bar.proxy"] = record.CPU{UserS: 0.75 * cpu}, record.CPU{SystemS: 0.25 * cpu}
+			s.Memory["clients.proxy"], s.Memory["bar.proxy"] = 50e6, 100e6
+		}
+		also(trial)
+	})
 }
 
 // Trials whose pods were on one node in some blocks and on two in others are not combined.

@@ -31,9 +31,7 @@ func TestScenarioWindows(t *testing.T) {
 	// The step "gone" begins at 1.002 s, rounded to 1.00 s. Requests due from 0.98 s on fail after
 	// 50 ms until 1.2 s: the two pending when it began belong to the step. "sick" ends at 2.505 s,
 	// rounded to 2.51 s.
-	run := scenarioRun(t, fourSeconds, 2, func(record.Cell, int) made {
-		return made{fail: failIn(980, 1200, ledger.OutcomeStatus, 50), proxies: true}
-	})
+	run := scenarioRun(t, fourSeconds, 2, each(made{fail: failIn(980, 1200, ledger.OutcomeStatus, 50), proxies: true}))
 	s := scenarioOf(t, analyze(t, run), "good")
 	var got []string
 	for _, w := range s.Windows {
@@ -64,9 +62,7 @@ func TestScenarioWindows(t *testing.T) {
 }
 
 func TestScenarioSteps(t *testing.T) {
-	run := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{fail: failIn(1100, 1300, ledger.OutcomeTimeout, 100)}
-	})
+	run := scenarioRun(t, fourSeconds, 1, each(made{fail: failIn(1100, 1300, ledger.OutcomeTimeout, 100)}))
 	s := scenarioOf(t, analyze(t, run), "good")
 	gone, sick := s.Steps[0], s.Steps[1]
 	// Failures are reported from 1.2 s to 1.39 s.
@@ -85,9 +81,7 @@ func TestScenarioSteps(t *testing.T) {
 }
 
 func TestScenarioStillFailing(t *testing.T) {
-	run := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{fail: failIn(1500, 4000, ledger.OutcomeStatus, 1)}
-	})
+	run := scenarioRun(t, fourSeconds, 1, each(made{fail: failIn(1500, 4000, ledger.OutcomeStatus, 1)}))
 	s := scenarioOf(t, analyze(t, run), "good")
 	for _, one := range s.Steps {
 		if !one.StillFailing {
@@ -106,13 +100,11 @@ func TestScenarioWindowsAddUp(t *testing.T) {
 		outcome := rapid.SliceOfN(rapid.SampledFrom(kinds), 400, 400).Draw(r, "outcomes")
 		after := rapid.SliceOfN(rapid.Int64Range(0, 3000), 400, 400).Draw(r, "after")
 		at := rapid.SliceOfN(rapid.Int64Range(0, 4100), 3, 3).Draw(r, "steps")
-		run := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-			return made{proxies: true, fail: func(due int64) (string, int64) { return outcome[due/(10*ms)], after[due/(10*ms)] * ms },
-				events: func(trial *record.Trial) []record.Event {
-					end := stepEvent(trial, "sick", "end worker", max(at[1], at[2])*ms)
-					return []record.Event{stepEvent(trial, "gone", "remove", at[0]*ms), stepEvent(trial, "sick", "worker", at[1]*ms), end}
-				}}
-		})
+		run := scenarioRun(t, fourSeconds, 1, each(made{proxies: true, fail: func(due int64) (string, int64) { return outcome[due/(10*ms)], after[due/(10*ms)] * ms },
+			events: func(trial *record.Trial) []record.Event {
+				end := stepEvent(trial, "sick", "end worker", max(at[1], at[2])*ms)
+				return []record.Event{stepEvent(trial, "gone", "remove", at[0]*ms), stepEvent(trial, "sick", "worker", at[1]*ms), end}
+			}}))
 		run.Trials = run.Trials[:1] // one is enough
 		f, err := (analysis.Kinds{Kind()}).Analyze(run)
 		must.OK(r, err)
@@ -151,9 +143,7 @@ func TestScenarioWindowsAddUp(t *testing.T) {
 }
 
 func TestScenarioLedger(t *testing.T) {
-	run := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{fail: failIn(1000, 1200, ledger.OutcomeStatus, 30), proxies: true}
-	})
+	run := scenarioRun(t, fourSeconds, 1, each(made{fail: failIn(1000, 1200, ledger.OutcomeStatus, 30), proxies: true}))
 	s := scenarioOf(t, analyze(t, run), "good")
 	l := s.Ledger
 	if !l.Reconciled || len(l.Unreconciled) != 0 || len(l.Faults) != 1 {
@@ -163,7 +153,7 @@ func TestScenarioLedger(t *testing.T) {
 		t.Errorf("fault: %+v", f)
 	}
 	// A worker lost its log: its answered requests do not balance.
-	run = scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made { return made{proxies: true} })
+	run = scenarioRun(t, fourSeconds, 1, each(made{proxies: true}))
 	good := run.Requests
 	run.Requests = without(good, `"worker"`)
 	l = scenarioOf(t, analyze(t, run), "good").Ledger
@@ -243,13 +233,13 @@ func TestScenarioInconclusive(t *testing.T) {
 		"ended early": {made{spoil: func(t *record.Trial) { t.Scenario.EndedBy = "interrupt" }}, "the timeline ended early: interrupt"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scenarioOf(t, analyze(t, scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made { return c.m })), "good")
+			s := scenarioOf(t, analyze(t, scenarioRun(t, fourSeconds, 1, each(c.m))), "good")
 			if s.Verdict != record.VerdictInconclusive || s.AsExpected || !slices.Contains(s.Trials[0].Why, c.want) {
 				t.Errorf("verdict %s: %q", s.Verdict, s.Trials[0].Why)
 			}
 		})
 	}
-	run := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made { return made{} })
+	run := scenarioRun(t, fourSeconds, 1, each(made{}))
 	run.Requests = nil
 	if s := scenarioOf(t, analyze(t, run), "good"); s.Verdict != record.VerdictInconclusive || s.Trials[0].Assertions[0].Outcome != record.VerdictInconclusive {
 		t.Errorf("a run without requests: %+v", s.Trials)
@@ -283,14 +273,12 @@ func TestScenarioFindings(t *testing.T) {
 // due: a backlog that is worked off later does not belong to the window that it is from. Latency
 // and failures cover the requests due in the window.
 func TestScenarioAnswersInAWindow(t *testing.T) {
-	run := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{slow: func(due int64) int64 { // from 2.0 s to 2.5 s all are held, until 3 s
-			if due >= 2000*ms && due < 2500*ms {
-				return 3000*ms - due
-			}
-			return 0
-		}}
-	})
+	run := scenarioRun(t, fourSeconds, 1, each(made{slow: func(due int64) int64 { // from 2.0 s to 2.5 s all are held, until 3 s
+		if due >= 2000*ms && due < 2500*ms {
+			return 3000*ms - due
+		}
+		return 0
+	}}))
 	s := scenarioOf(t, analyze(t, run), "good")
 	want := map[string]struct{ requests, answered, answers int64 }{"sick": {50, 50, 1}, "sick.end": {150, 150, 199}}
 	for _, w := range s.Windows {
@@ -314,14 +302,12 @@ func TestScenarioAnswersInAWindow(t *testing.T) {
 
 func TestScenarioAssertions(t *testing.T) {
 	// 10 of 100 requests fail in each second from 1.2 s to 2.6 s.
-	run := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
-		return made{fail: func(due int64) (string, int64) {
-			if due >= 1200*ms && due < 2600*ms && due%(100*ms) == 0 {
-				return ledger.OutcomeStatus, ms
-			}
-			return "", 0
-		}, proxies: true}
-	})
+	run := scenarioRun(t, fourSeconds, 1, each(made{fail: func(due int64) (string, int64) {
+		if due >= 1200*ms && due < 2600*ms && due%(100*ms) == 0 {
+			return ledger.OutcomeStatus, ms
+		}
+		return "", 0
+	}, proxies: true}))
 	for _, c := range []struct {
 		e      study.Expr
 		want   string

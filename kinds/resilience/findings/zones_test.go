@@ -110,12 +110,9 @@ stop: none
 assert: ["gateways.all(g, g.dropped == 0)"]
 `
 	for keep, want := range map[string][]int64{"true": {100, 7}, "false": {0, 5}} {
-		run := scenarioRun(t, fmt.Sprintf(text, keep), 2, func(record.Cell, int) made {
-			return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
-				t.Scenario.Gateways = []record.ScenarioGateway{{Pod: "edge-0", Connections: 100, Closed: 100, Requests: 100}, {Pod: "edge-1", Connections: 7, Closed: 7, Requests: 2}}
-			}}
+		f := idle(t, fmt.Sprintf(text, keep), 2, func(t *record.Trial) {
+			t.Scenario.Gateways = []record.ScenarioGateway{{Pod: "edge-0", Connections: 100, Closed: 100, Requests: 100}, {Pod: "edge-1", Connections: 7, Closed: 7, Requests: 2}}
 		})
-		f := analyze(t, run)
 		var got []int64
 		for _, g := range f.Cells[0].Scenario.Gateways {
 			got = append(got, g.Dropped)

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,9 +52,7 @@ func TestNoWaypoint(t *testing.T) {
 	must.OK(t, err)
 	at.Kube = fakecluster.New()
 	trial := &scenarioTrial{stage: &stage{Site: at, say: func(string, ...any) {}}, scene: s, census: &census{pods: map[string]*resident{}}}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	err = trial.findShared(ctx)
+	err = trial.findShared(briefly(t))
 	for _, want := range []string{"gateway-name=waypoint is ready: there is no such pod", "Programmed is False (Pending: asked for as /apis/gateway.networking.k8s.io/v1/namespaces/meshtrial-run/gateways/waypoint)"} {
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(errs.Hint(err), "logs -l app=istiod") {
 			t.Errorf("%v (hint %q); want %q", err, errs.Hint(err), want)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -148,9 +147,7 @@ func TestServesAgain(t *testing.T) {
 		"it is to have none": {[]runtime.Object{istiod(0, 0)}, false},
 		"it is gone":         {nil, false},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		err := servesAgain(ctx, fakecluster.New(c.there...), istiodObject)
-		cancel()
+		err := servesAgain(briefly(t), fakecluster.New(c.there...), istiodObject)
 		if (err != nil) != c.waits || err != nil && !strings.Contains(err.Error(), "wait for a ready pod of Deployment istio-system/istiod") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -87,6 +87,17 @@ func movedTrial(t *testing.T, says map[string][]string) *scenarioTrial {
 	return out
 }
 
+// moved begins a step that moves all pods.
+func moved(t *testing.T, h *executor, name, to string) drive.Execution {
+	t.Helper()
+	step, err := h.move(t.Context(), name, &fault.Move{To: to})
+	if err == nil {
+		err = step.Begin(t.Context())
+	}
+	must.OK(t, err)
+	return step
+}
+
 // Each sidecar is where the control planes themselves report it, clients too. A misplaced one is
 // awaited, and then recorded as it was.
 func TestSides(t *testing.T) {
@@ -106,9 +117,7 @@ func TestSides(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			trial := movedTrial(t, map[string][]string{"istiod-default": strings.Fields(tt.onDefault), "istiod-canary": strings.Fields(tt.onCanary)})
 			trial.revisions.on["bar"] = tt.to
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			look, err := trial.untilSides(ctx, "step")
+			look, err := trial.untilSides(briefly(t), "step")
 			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%v", err)
 			}
@@ -128,9 +137,7 @@ func TestSidesAcknowledge(t *testing.T) {
 	for _, connected := range trial.revisions.mesh.(toldPlanes).says {
 		connected[0].Acknowledged = false
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	look, err := trial.untilSides(ctx, verdict.BeforeSteps)
+	look, err := trial.untilSides(briefly(t), verdict.BeforeSteps)
 	if err == nil || !strings.Contains(err.Error(), "acknowledged") || look.Wrong() != nil {
 		t.Errorf("%+v, %v", look, err)
 	}
@@ -150,11 +157,7 @@ func TestMove(t *testing.T) {
 	if _, err := h.move(t.Context(), "moved", &fault.Move{To: "other"}); err == nil || !strings.Contains(err.Error(), "revision other serves yet") {
 		t.Errorf("to one that is not there: %v", err)
 	}
-	step, err := h.move(t.Context(), "moved", &fault.Move{To: "canary"})
-	if err == nil {
-		err = step.Begin(t.Context())
-	}
-	must.OK(t, err)
+	step := moved(t, h, "moved", "canary")
 	if got := labels(); !maps.Equal(got, map[string]string{"rev": "canary", "mine": "yes"}) {
 		t.Errorf("the namespace has %v", got)
 	}
@@ -183,11 +186,7 @@ func TestMoveBetweenVersions(t *testing.T) {
 	must.OK(t, err)
 	h := newExecutor(t.Context(), trial)
 	for _, move := range []struct{ to, image string }{{"canary", "hub/proxyv2:other"}, {fault.Installed, first[image]}} {
-		step, err := h.move(t.Context(), move.to, &fault.Move{To: move.to})
-		if err == nil {
-			err = step.Begin(t.Context())
-		}
-		must.OK(t, err)
+		moved(t, h, move.to, move.to)
 		d, err := trial.Kube.AppsV1().Deployments(trial.Namespace).Get(t.Context(), "bar", metav1.GetOptions{})
 		must.OK(t, err)
 		if got := d.Spec.Template.Annotations[image]; got != move.image {
@@ -205,12 +204,7 @@ func TestMovesOverlap(t *testing.T) {
 	h := newExecutor(t.Context(), trial)
 	var steps []drive.Execution
 	for _, one := range []struct{ name, to string }{{"moved", "canary"}, {"back", fault.Installed}} {
-		step, err := h.move(t.Context(), one.name, &fault.Move{To: one.to})
-		if err == nil {
-			err = step.Begin(t.Context())
-		}
-		must.OK(t, err)
-		steps = append(steps, step)
+		steps = append(steps, moved(t, h, one.name, one.to))
 	}
 	c := trial.census
 	c.mu.Lock()

@@ -40,6 +40,13 @@ func sharedTrial(cluster fakecluster.Cluster) *scenarioTrial {
 	return &scenarioTrial{stage: &stage{Site: &site.Site{Kube: cluster}, say: func(string, ...any) {}}, scene: &scene{mesh: sitetest.Istio()}}
 }
 
+// briefly returns a context for waits that are to end soon.
+func briefly(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // A restart counts once each of the trial's nodes has a different proxy that is ready, however many
 // others have.
 func TestReplaced(t *testing.T) {
@@ -59,11 +66,9 @@ func TestReplaced(t *testing.T) {
 		"nobody is there at all": {nil, []string{"one"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
 			trial := sharedTrial(fakecluster.New(c.pods...))
 			trial.shared.nodes = c.nodes
-			got, err := trial.replaced(ctx, []corev1.Pod{*a, *b})
+			got, err := trial.replaced(briefly(t), []corev1.Pod{*a, *b})
 			if got != c.want || (err == nil) != (c.want > 0) {
 				t.Errorf("%d are replaced, %v", got, err)
 			}
@@ -146,11 +151,9 @@ func TestOnceGone(t *testing.T) {
 		"one is slow, the other is down":   {[]runtime.Object{fresh, a, b, node("one", corev1.ConditionTrue), node("two", corev1.ConditionUnknown)}, "one", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
 			trial, said := sharedTrial(fakecluster.New(c.cluster...)), ""
 			trial.say = func(format string, of ...any) { said += fmt.Sprintf(format, of...) }
-			err := trial.onceGone(ctx, []corev1.Pod{*a, *b})
+			err := trial.onceGone(briefly(t), []corev1.Pod{*a, *b})
 			if (err == nil) != (c.waits == "") || err != nil && !strings.Contains(err.Error(), "nodes "+c.waits+" are not replaced") {
 				t.Errorf("%v, want it to wait for %q", err, c.waits)
 			}
@@ -163,9 +166,7 @@ func TestOnceGone(t *testing.T) {
 	cluster.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("nodes"), "two", nil)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := sharedTrial(cluster).onceGone(ctx, []corev1.Pod{*a, *b}); err == nil {
+	if err := sharedTrial(cluster).onceGone(briefly(t), []corev1.Pod{*a, *b}); err == nil {
 		t.Error("a node of which nothing is known is not waited for")
 	}
 }
