@@ -179,14 +179,6 @@ func checkBill(d *study.Decoder, s *study.Study) {
 	names := make([]string, len(b.Parts))
 	for i, p := range b.Parts {
 		names[i] = p.Name
-		if changesNothing(s, p) {
-			d.Fail(d.Pos("bill", "parts", p.Name), study.CodeConflict, "set a level that the base does not have", "part %s changes nothing", p.Name)
-		}
-		for _, earlier := range b.Parts[:i] {
-			if earlier.Levels.Key() == p.Levels.Key() {
-				d.Fail(d.Pos("bill", "parts", p.Name), study.CodeDuplicate, "leave one of them out", "parts %s and %s are the same", earlier.Name, p.Name)
-			}
-		}
 	}
 	setBy := map[string]string{}
 	for i, name := range b.Together {
@@ -272,28 +264,10 @@ func checkBillCells(d *study.Decoder, p *study.Plan) {
 		if of := p.Short(rest); len(of) > 0 {
 			where = " where " + of.Key()
 		}
-		d.Fail(at, study.CodeDuplicate, "only a sidecar can have the part: exclude cells without one, or leave the part out",
+		d.Fail(at, study.CodeDuplicate, "set levels that the others do not have; only a sidecar can have the part: exclude cells without one, or leave the part out",
 			"%s and %s are the same%s", other, name, where)
 		return
 	}
-}
-
-// changesNothing reports whether the base already has every level of a part.
-func changesNothing(s *study.Study, p study.NamedLevels) bool {
-	for name, level := range p.Levels {
-		f, _ := study.DataPlane.Factor(name)
-		under := f.Default
-		if l, ok := s.Settings[name]; ok {
-			under = l
-		}
-		if l, ok := Of(s).Bill.Base[name]; ok {
-			under = l
-		}
-		if level != under {
-			return false
-		}
-	}
-	return true
 }
 
 // billNames returns the variants that a file's bill generates.

@@ -1,6 +1,8 @@
 package dataplane
 
 import (
+	"slices"
+
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -118,9 +120,6 @@ func resolveHops(d *study.Decoder, s *study.Study) {
 			}
 		}
 	}
-	if len(s.Varied(study.FactorVariant)) > 0 && len(s.Varied(study.FactorVariant)) < len(s.Variants) {
-		d.Fail(d.Pos("factors", study.FactorVariant), study.CodeConflict, "leave it out", "hops needs all its cells, because the terms are differences between them")
-	}
 }
 
 // checkHopCells finds hop cells that the study leaves out.
@@ -140,8 +139,8 @@ func checkHopCells(d *study.Decoder, p *study.Plan) {
 			continue
 		}
 		at := d.Pos("exclude")
-		if _, chosen := p.Study.Settings[study.FactorVariant]; chosen {
-			at = d.Pos("settings", study.FactorVariant)
+		if !slices.Contains(p.Study.Varied(study.FactorVariant), v.Name) {
+			at = p.Study.Place(study.FactorVariant)
 		}
 		d.Fail(at, study.CodeConflict, "leave none of them out", "hops needs all its cells, because the terms are differences between them: %s is left out", v.Name)
 		return

@@ -1,10 +1,9 @@
-// Package findings analyzes data-plane studies: latency and the cost of requests (kind.go), the
-// costs of named parts of a sidecar (bill.go) and of a mesh per month (money.go), the
-// cost breakdown of the request path (hops.go), what limits a proxy (threads.go) and what it runs
-// (profile.go), idle cost and slope of CPU against rate (fit.go), which way of carrying requests
-// needs less in a stated mesh (sizing.go), comparisons of
-// versions and filters (versus.go), and whether a proxy or something else failed (gaveout.go). It
-// is pure.
+// Package findings analyzes data-plane studies: latency and the cost of requests (kind.go), the costs
+// of named parts of a sidecar (bill.go) and of a mesh per month (money.go), the cost breakdown of the
+// request path (hops.go), what limits a proxy (threads.go) and what it runs (profile.go), idle cost
+// and slope of CPU against rate (fit.go), which way of carrying requests needs less in a stated mesh
+// (sizing.go), comparisons of versions and filters (versus.go), and whether a proxy or something else
+// failed (gaveout.go). It is pure.
 package findings
 
 import (
