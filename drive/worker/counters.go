@@ -38,24 +38,18 @@ type counters struct {
 func (c *counters) call(name string) *callCounters {
 	c.callsMu.Lock()
 	defer c.callsMu.Unlock()
-	if c.calls == nil {
-		c.calls = map[string]*callCounters{}
-	}
 	if c.calls[name] == nil {
-		c.calls[name] = &callCounters{}
+		c.calls[name] = &callCounters{failed: map[string]int64{}}
 	}
 	return c.calls[name]
 }
 
-// readCalls returns the counters of all calls; nil if there never were any.
+// readCalls returns the counters of all calls.
 func (c *counters) readCalls() map[string]control.CallCounters {
 	c.callsMu.Lock()
 	defer c.callsMu.Unlock()
-	var out map[string]control.CallCounters
+	out := map[string]control.CallCounters{}
 	for name, one := range c.calls {
-		if out == nil {
-			out = map[string]control.CallCounters{}
-		}
 		one.mu.Lock()
 		out[name] = control.CallCounters{Requests: one.requests.Load(), Attempts: one.attempts.Load(), OK: one.ok.Load(), Failed: maps.Clone(one.failed)}
 		one.mu.Unlock()
@@ -76,7 +70,7 @@ type protocolCounters struct {
 
 // newCounters returns counters for every protocol.
 func newCounters(started time.Time) *counters {
-	c := &counters{started: started}
+	c := &counters{started: started, calls: map[string]*callCounters{}}
 	for _, name := range protocol.Counters() {
 		p := &protocolCounters{name: name, statusName: strconv.Itoa}
 		if s, ok := servings[name]; ok {
@@ -120,12 +114,10 @@ func (c *counters) read(now time.Time) control.Counters {
 		Waiting:      c.waiting.Load(),
 		Overflowed:   c.overflowed.Load(),
 		Calls:        c.readCalls(),
+		Planted:      map[string]int64{},
 	}
 	for i, how := range failures {
 		if n := c.planted[i].Load(); n > 0 {
-			if out.Planted == nil {
-				out.Planted = map[string]int64{}
-			}
 			out.Planted[how] = n
 		}
 	}

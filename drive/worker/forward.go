@@ -51,9 +51,6 @@ type callCounters struct {
 func (c *callCounters) fail(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failed == nil {
-		c.failed = map[string]int64{}
-	}
 	c.failed[why]++
 }
 

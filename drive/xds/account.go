@@ -16,7 +16,7 @@ func (f *Fleet) Status() Status {
 	s := Status{
 		Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()), EverSynced: int(f.everSynced.Load()),
 		LastMessageUnixNS: f.lastMessage.Load(), LastChangeUnixNS: f.lastChange.Load(), NowUnixNS: time.Now().UnixNano(),
-		Markers: len(*f.catalogue.markers.Load()),
+		Markers: len(*f.catalogue.markers.Load()), Waiting: map[string]int{},
 	}
 	for i := range f.spec.Proxies {
 		switch f.spec.Proxies[i].nodeType() {
@@ -30,9 +30,6 @@ func (f *Fleet) Status() Status {
 	defer f.mu.Unlock()
 	s.LastError = f.lastError
 	for _, reason := range f.waiting {
-		if s.Waiting == nil {
-			s.Waiting = map[string]int{}
-		}
 		s.Waiting[reason]++
 	}
 	return s

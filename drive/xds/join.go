@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -39,13 +40,9 @@ func Join(ctx context.Context, spec Spec) (*record.Join, error) {
 	fail := func(err error) (*record.Join, error) {
 		return nil, fmt.Errorf("xds: %s.%s joins: %w", p.Name, p.Namespace, err)
 	}
-	ticker := time.NewTicker(joinLook)
-	defer ticker.Stop()
 	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fail(context.Cause(ctx))
+		if err := wake.Pause(ctx, joinLook); err != nil {
+			return fail(err)
 		}
 		s := f.Status()
 		if s.LastError != "" {

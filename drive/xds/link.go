@@ -3,7 +3,6 @@ package xds
 import (
 	"container/heap"
 	"context"
-	"crypto/tls"
 	"errors"
 	"slices"
 	"sync"
@@ -138,12 +137,10 @@ func (l *link) options() stream.Options {
 	if o.Streams == 1 {
 		o.ReadBuffer = singleRead
 	}
-	var config *tls.Config
 	if f.security != nil {
-		config, _ = lookup(f.security, l.key.identity)
-		o.Authority = config.ServerName
+		o.TLS, _ = lookup(f.security, l.key.identity)
+		o.Authority = o.TLS.ServerName
 	}
-	o.TLS = config
 	o.OnRead = func(waited int64) {
 		if waited < 0 {
 			f.unstamped.Add(1)

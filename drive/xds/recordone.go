@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // How long a recording waits for a proxy's configuration, and for how long it must stay
@@ -48,13 +49,11 @@ func Record(ctx context.Context, spec Spec, out io.Writer, say func(Status)) (he
 			return held, errs.WithHint(fmt.Errorf("nothing at %s served a proxy within %v: %s", strings.Join(spec.Addresses, ", "), recordPatience, cmp.Or(s.LastError, "no answer")),
 				"istiod listens on port 15010 in plain text, on 15012 with TLS (--security)")
 		}
-		select {
-		case <-time.After(recordLook):
-		case <-limited.Done():
+		if err := wake.Pause(limited, recordLook); err != nil {
 			if ctx.Err() != nil {
-				return held, fmt.Errorf("interrupted before %s had sent a configuration: %s", strings.Join(spec.Addresses, ", "), cmp.Or(fleet.Status().LastError, "no error was seen"))
+				err = fmt.Errorf("interrupted before %s had sent a configuration", strings.Join(spec.Addresses, ", "))
 			}
-			return held, fmt.Errorf("%w: %s", context.Cause(limited), cmp.Or(fleet.Status().LastError, "no error was seen"))
+			return held, fmt.Errorf("%w: %s", err, cmp.Or(fleet.Status().LastError, "no error was seen"))
 		}
 	}
 	return fleet.Holdings()[0], fleet.WriteConfiguration(out, 0, confile.Header{})

@@ -45,7 +45,7 @@ func (p *Part[T]) numbers(all []int32) []int32 {
 
 // StatusOf merges the status of several fleets.
 func StatusOf(parts []Part[Status]) Status {
-	out := Status{NowUnixNS: math.MaxInt64, Markers: math.MaxInt}
+	out := Status{NowUnixNS: math.MaxInt64, Markers: math.MaxInt, Waiting: map[string]int{}}
 	for i := range parts {
 		p := &parts[i]
 		s := p.Said
@@ -55,9 +55,6 @@ func StatusOf(parts []Part[Status]) Status {
 		out.NowUnixNS, out.Markers = min(out.NowUnixNS, p.at(s.NowUnixNS)), min(out.Markers, s.Markers)
 		out.LastError = cmp.Or(out.LastError, s.LastError)
 		for why, n := range s.Waiting {
-			if out.Waiting == nil {
-				out.Waiting = map[string]int{}
-			}
 			out.Waiting[why] += n
 		}
 	}

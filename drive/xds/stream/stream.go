@@ -85,16 +85,11 @@ func (c *Conn) Open(path string, metadata []Header, handler Handler) (*Stream, e
 	if c.options.TLS != nil {
 		scheme = "https"
 	}
-	for _, h := range []Header{
+	for _, h := range append([]Header{
 		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: scheme}, {Name: ":path", Value: path},
 		{Name: ":authority", Value: c.options.Authority}, {Name: "content-type", Value: "application/grpc"},
 		{Name: "user-agent", Value: "meshtrial"}, {Name: "te", Value: "trailers"},
-	} {
-		if err := c.encoder.WriteField(h); err != nil {
-			return nil, err
-		}
-	}
-	for _, h := range metadata {
+	}, metadata...) {
 		if err := c.encoder.WriteField(h); err != nil {
 			return nil, err
 		}
