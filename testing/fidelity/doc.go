@@ -2,9 +2,8 @@
 // Recorder sits between a discovery client (pilot-agent with Envoy, ztunnel, or
 // the simulated proxies of package xds) and istiod. It forwards every message
 // unchanged and keeps a Transcript of each stream: what the client requested and
-// acknowledged, in which order, and what it received, without the bodies. Compare
-// compares two transcripts and returns the share of the client's steps that are the
-// same, and the differences.
+// acknowledged, in which order, and what it received, without the bodies. Differences
+// compares the client's steps in two transcripts.
 //
 // Transcripts are YAML for people to read and for version control.
 // Normalise removes what differs between machines: addresses,

@@ -92,8 +92,8 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 				if err != nil || len(all) < 2 {
 					return fmt.Errorf("%d transcripts, %w", len(all), err)
 				}
-				if c := Compare(reconnect, alike(all[1], reconnect), notImitated, c.types...); c.Score() != 1 {
-					return fmt.Errorf("- is what the real agent sent, + the simulated one:\n%s", c.Diff)
+				if diff := Differences(reconnect, alike(all[1], reconnect), notImitated, c.types...); diff != "" {
+					return fmt.Errorf("- is what the real agent sent, + the simulated one:\n%s", diff)
 				}
 				return nil
 			})
@@ -147,10 +147,8 @@ func alike(simulated, recorded *Transcript) *Transcript {
 
 func compare(t *testing.T, what string, recorded, simulated *Transcript, ignore []string, types ...string) {
 	t.Helper()
-	c := Compare(recorded, simulated, ignore, types...)
-	t.Logf("%s: %s", what, c)
-	if c.Score() != 1 {
-		t.Errorf("%s: - is what the real agent sent, + the simulated one:\n%s", what, c.Diff)
+	if diff := Differences(recorded, simulated, ignore, types...); diff != "" {
+		t.Errorf("%s: - is what the real agent sent, + the simulated one:\n%s", what, diff)
 	}
 	if n := simulated.Unanswered(types...); n != 0 {
 		t.Errorf("%s: %d responses were not answered", what, n)
