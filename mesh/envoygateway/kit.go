@@ -70,7 +70,7 @@ func resolve(_ mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, er
 	if from == "" {
 		return nil, errs.WithHint(errs.Usage("Envoy Gateway is not built here: give a source"), "%s", sourceHint)
 	}
-	if _, err := sourceFolder(from); err != nil {
+	if _, err := sources.IsFolder(from); err != nil {
 		return nil, err
 	}
 	return s.With(setSource, from), nil

@@ -2,7 +2,6 @@ package envoygateway
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,8 +12,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 // Names in a folder and in a registry.
@@ -41,25 +40,12 @@ type source struct {
 // image returns the reference of the image.
 func (s *source) image() string { return hub + "/gateway:" + s.version }
 
-var (
-	release     = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+[0-9a-z.-]*$`)
-	versionText = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}$`)
-)
-
-// sourceFolder reports whether a source is a folder rather than the name of a release.
-func sourceFolder(from string) (bool, error) {
-	if _, err := os.Stat(from); err == nil {
-		return true, nil
-	}
-	if !release.MatchString(from) {
-		return false, errs.WithHint(errs.Usage("Envoy Gateway's source %s is neither a folder nor the name of a release", from), "%s", sourceHint)
-	}
-	return false, nil
-}
+var sources = mesh.Origin{Name: "Envoy Gateway", Programs: []mesh.Program{{Name: program, Purpose: "the control plane, and the shutdown manager of its proxies"}},
+	Charts: []string{chart}, Release: regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+[0-9a-z.-]*$`), Hint: sourceHint}
 
 // isFrom checks a source, and reports whether an Envoy Gateway of this version comes from it.
 func isFrom(version, from string) (bool, error) {
-	switch folder, err := sourceFolder(from); {
+	switch folder, err := sources.IsFolder(from); {
 	case err != nil:
 		return false, err
 	case folder:
@@ -70,7 +56,7 @@ func isFrom(version, from string) (bool, error) {
 }
 
 func findSource(ctx context.Context, b *components.Builder, from string) (*source, error) {
-	switch folder, err := sourceFolder(from); {
+	switch folder, err := sources.IsFolder(from); {
 	case err != nil:
 		return nil, err
 	case folder:
@@ -89,44 +75,16 @@ func findRelease(ctx context.Context, b *components.Builder, hub, name string) (
 	return &source{chart: path, version: tag}, nil
 }
 
-// readFolder reads a folder with Envoy Gateway's program, its chart, and optionally a file
-// VERSION. A single error names everything that is missing.
+// readFolder reads a folder with Envoy Gateway's program and chart.
 func readFolder(dir string) (*source, error) {
-	dir, err := filepath.Abs(dir)
+	f, err := sources.Read(dir)
 	if err != nil {
 		return nil, err
 	}
-	var lacks []string
-	s := &source{chart: components.FindChart(dir, chart)}
-	made, err := components.OpenSource(filepath.Join(dir, program))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		lacks = append(lacks, "the program "+program+" (the control plane, and the shutdown manager of its proxies)")
-	case err != nil:
-		return nil, err
-	}
-	if s.chart == "" {
-		lacks = append(lacks, fmt.Sprintf("the chart %s (charts/%s or charts/%s-VERSION.tgz)", chart, chart, chart))
-	}
-	if len(lacks) > 0 {
-		return nil, errs.WithHint(errs.Usage("Envoy Gateway's folder %s lacks:\n  %s", dir, strings.Join(lacks, "\n  ")),
-			"put the program of one version of Envoy Gateway there, with the folder charts of its source or its published chart beside it")
-	}
-	if s.values, err = templateValues(s.chart); err != nil {
-		return nil, err
-	}
-	version := "built"
-	if text, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil {
-		if version = strings.TrimSpace(string(text)); !versionText.MatchString(version) {
-			return nil, errs.Usage("%s holds an invalid version: use at most 81 letters, digits, dots, dashes and underscores", filepath.Join(dir, "VERSION"))
-		}
-	}
-	sum, err := hex.DecodeString(strings.TrimPrefix(made.Sum, "sha256:"))
-	if err != nil {
-		return nil, err
-	}
-	s.program, s.version = &made, version+"-"+hex.EncodeToString(sum[:6])
-	return s, nil
+	made := f.Programs[program]
+	s := &source{chart: f.Charts[0], program: &made, version: f.Tag}
+	s.values, err = templateValues(s.chart)
+	return s, err
 }
 
 // templateValues returns the values of a chart in its project's source: values.tmpl.yaml, whose

@@ -63,11 +63,11 @@ func TestRefusedSources(t *testing.T) {
 		t.Errorf("a version that is none: %v", err)
 	}
 	for from, folder := range map[string]bool{empty: true, "v1.9.1": false, "1.9.1": false} {
-		if got, err := sourceFolder(from); got != folder || err != nil {
+		if got, err := sources.IsFolder(from); got != folder || err != nil {
 			t.Errorf("%s: %v, %v", from, got, err)
 		}
 	}
-	if _, err := sourceFolder(filepath.Join(empty, "none")); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--envoy-gateway") {
+	if _, err := sources.IsFolder(filepath.Join(empty, "none")); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--envoy-gateway") {
 		t.Errorf("a folder that does not exist: %v", err)
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,7 +40,7 @@ var release = regexp.MustCompile(`^((edge|stable)(-[0-9][0-9a-z.]*)?|[0-9]+\.[0-
 // findSource finds the charts, and programs if any, of a folder or a release. charts is
 // where releases are published; "" is Linkerd's own location.
 func findSource(ctx context.Context, b *components.Builder, charts, from string) (*source, error) {
-	switch folder, err := sourceFolder(from); {
+	switch folder, err := sources.IsFolder(from); {
 	case err != nil:
 		return nil, err
 	case folder:
@@ -51,24 +49,10 @@ func findSource(ctx context.Context, b *components.Builder, charts, from string)
 	return findRelease(ctx, b, charts, from)
 }
 
-// sourceFolder reports whether a source is a folder rather than the name of a release.
-func sourceFolder(source string) (bool, error) {
-	if source == "" {
-		return false, errs.WithHint(errs.Usage("no source of Linkerd given"), "%s", sourceHint)
-	}
-	if _, err := os.Stat(source); err == nil {
-		return true, nil
-	}
-	if !release.MatchString(source) || strings.ContainsRune(source, filepath.Separator) {
-		return false, errs.WithHint(errs.Usage("Linkerd's source %s is neither a folder nor the name of a release", source), "%s", sourceHint)
-	}
-	return false, nil
-}
-
 // isFrom reports whether a Linkerd of this version may come from the source. For a channel
 // any of its releases is accepted, without looking up the newest.
 func isFrom(version, source string) (bool, error) {
-	switch folder, err := sourceFolder(source); {
+	switch folder, err := sources.IsFolder(source); {
 	case err != nil:
 		return false, err
 	case folder:
@@ -240,7 +224,7 @@ func containerImages(objects []*unstructured.Unstructured) map[string]string {
 func (s *source) plans(to *rendered) []components.Plan {
 	var controller, proxy []components.File
 	for _, p := range programs {
-		made, ok := s.programs[p.name]
+		made, ok := s.programs[p.Name]
 		if !ok {
 			continue
 		}

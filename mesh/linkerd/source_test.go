@@ -46,8 +46,8 @@ func fakeLinkerd(t *testing.T) string {
 		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o755)))
 	}
 	for _, p := range programs {
-		if !p.optional {
-			write(p.name, elftest.Header(t, machine, p.name))
+		if !p.Optional {
+			write(p.Name, elftest.Header(t, machine, p.Name))
 		}
 	}
 	write("charts/linkerd-crds/Chart.yaml", []byte("name: linkerd-crds\n"))
@@ -138,7 +138,7 @@ func TestFindChart(t *testing.T) {
 
 func TestSourceRefused(t *testing.T) {
 	for source, want := range map[string]string{
-		"": "no source of Linkerd given", "./nowhere": "neither a folder nor the name of a release", "latest": "neither a folder nor the name of a release",
+		"./nowhere": "neither a folder nor the name of a release", "latest": "neither a folder nor the name of a release",
 		"edge-/../x": "neither a folder nor",
 	} {
 		_, err := findSource(t.Context(), builder(t), "", source)
