@@ -281,21 +281,9 @@ func TestAssessPrometheus(t *testing.T) {
 	}
 }
 
-// Series of several clusters are of several meshes: none is read, or that of the selector.
+// Series of several clusters are of several meshes: none is read, or that of the selector. Labels of pods, and of the
+// other side of requests, tell no clusters apart.
 func TestAssessPrometheusOfClusters(t *testing.T) {
-	m := metrics{}
-	for series, v := range shopMetrics(podTarget) {
-		m[strings.Replace(series, "{", `{cluster="one",`, 1)], m[strings.Replace(series, "{", `{cluster="two",`, 1)] = v, 9*v
-	}
-	remote := m.prometheus(t, 10*time.Minute)
-	if a := alone(t, remote, Assessment{}); !assess.SeveralClusters.In(a.Unknown) || a.Traffic != nil || a.Limits != nil || len(a.Mesh.Proxies) > 0 {
-		t.Errorf("%+v, %v", a.Traffic, a.Unknown)
-	}
-	checkShop(t, "one", alone(t, remote, Assessment{Matchers: `cluster="one"`}))
-}
-
-// Clusters have other labels too. Those of pods, and of the other side of requests, tell no clusters apart.
-func TestAssessPrometheusOfNamedClusters(t *testing.T) {
 	labelled := func(label string, on ...string) metrics {
 		m := metrics{}
 		for series, v := range shopMetrics(podTarget) {
@@ -314,6 +302,7 @@ func TestAssessPrometheusOfNamedClusters(t *testing.T) {
 		of      metrics
 		several bool
 	}{
+		"by the usual name":    {labelled("cluster"), true},
 		"by another name":      {labelled("k8s_cluster_name"), true},
 		"by an own name":       {labelled("acme_cluster"), true},
 		"by environment":       {labelled("env"), true},
@@ -324,8 +313,9 @@ func TestAssessPrometheusOfNamedClusters(t *testing.T) {
 		"zones of one cluster": {labelled("zone"), false},
 	} {
 		a := alone(t, c.of.prometheus(t, 10*time.Minute), Assessment{})
-		if assess.SeveralClusters.In(a.Unknown) != c.several || c.several != (len(a.Mesh.Proxies) == 0) {
-			t.Errorf("%s: %d groups of proxies, %v", name, len(a.Mesh.Proxies), a.Unknown)
+		if assess.SeveralClusters.In(a.Unknown) != c.several || c.several != (len(a.Mesh.Proxies) == 0) ||
+			c.several != (a.Traffic == nil) || c.several != (a.Limits == nil) {
+			t.Errorf("%s: %d groups of proxies, %+v, %v", name, len(a.Mesh.Proxies), a.Traffic, a.Unknown)
 		}
 	}
 	checkShop(t, "one of two", alone(t, labelled("acme_cluster").prometheus(t, 10*time.Minute), Assessment{Matchers: `acme_cluster="one"`}))

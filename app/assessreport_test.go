@@ -50,21 +50,21 @@ func reportOf(t testing.TB, at time.Time, entries ...archived) string {
 	return out.String()
 }
 
-const reportObjects = `apiVersion: v1
-items:
-- apiVersion: v1
+// sidecarYAML is a pod with a sidecar, in a list.
+func sidecarYAML(workload, node, ip string) string {
+	return fmt.Sprintf(`- apiVersion: v1
   kind: Pod
   metadata:
-    name: cart-7d9f8c7b6d-abcde
+    name: %[1]s-7d9f8c7b6d-abcde
     namespace: shop
     ownerReferences:
     - kind: ReplicaSet
-      name: cart-7d9f8c7b6d
+      name: %[1]s-7d9f8c7b6d
       controller: true
     labels:
       pod-template-hash: 7d9f8c7b6d
   spec:
-    nodeName: one
+    nodeName: %[2]s
     containers:
     - name: app
     - name: istio-proxy
@@ -72,28 +72,11 @@ items:
       args: [proxy, sidecar]
   status:
     phase: Running
-    podIP: 10.1.0.5
-- apiVersion: v1
-  kind: Pod
-  metadata:
-    name: pay-7d9f8c7b6d-abcde
-    namespace: shop
-    ownerReferences:
-    - kind: ReplicaSet
-      name: pay-7d9f8c7b6d
-      controller: true
-    labels:
-      pod-template-hash: 7d9f8c7b6d
-  spec:
-    nodeName: two
-    containers:
-    - name: istio-proxy
-      image: istio/proxyv2:1.30.0
-      args: [proxy, sidecar]
-  status:
-    phase: Running
-    podIP: 10.1.0.6
-- apiVersion: v1
+    podIP: %[3]s
+`, workload, node, ip)
+}
+
+var reportObjects = "apiVersion: v1\nitems:\n" + sidecarYAML("cart", "one", "10.1.0.5") + sidecarYAML("pay", "two", "10.1.0.6") + `- apiVersion: v1
   kind: Service
   metadata:
     name: pay

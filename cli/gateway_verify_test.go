@@ -81,15 +81,22 @@ func TestGatewayRoutes(t *testing.T) {
 var whenBusy = []string{"--limit", "unattributed=100%", "--limit", "commits-noted-share=100%", "--limit", "driver-schedule-least=1m", "--limit", "api-server=1m",
 	"--limit", "simulator-lag-least=1e9", "--limit", "simulator-lag-most=1e9"}
 
-// validRun runs a study. All its trials must be valid.
-func validRun(t *testing.T, m labtest.Machine, text string, trials int) record.Run {
+// ran runs a study in the lab. The run must have so many trials, and be read whole.
+func ran(t *testing.T, m labtest.Machine, trials int, args ...string) record.Run {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "run")
-	said := m.Measured(t, append([]string{"run", labtest.Study(t, text), "--out", out}, whenBusy...)...)
+	said := m.Measured(t, append([]string{"run", "--out", out}, args...)...)
 	run, notes, err := store.Load(t.Context(), out)
 	if err != nil || len(notes) > 0 || len(run.Trials) != trials {
 		t.Fatalf("%d trials of %d, %v, %v\n%s", len(run.Trials), trials, notes, err, said)
 	}
+	return run
+}
+
+// validRun runs a study. All its trials must be valid.
+func validRun(t *testing.T, m labtest.Machine, text string, trials int) record.Run {
+	t.Helper()
+	run := ran(t, m, trials, append([]string{labtest.Study(t, text)}, whenBusy...)...)
 	for _, trial := range run.Trials {
 		for _, c := range trial.Validity.Checks {
 			if !c.OK {

@@ -3,14 +3,12 @@
 package cli_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/kinds/ingress"
 	ingressverdict "github.com/meshtrial/meshtrial/kinds/ingress/verdict"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -30,12 +28,7 @@ blocks: {min: 1, max: 1, limit: 20m}
 func TestIngresses(t *testing.T) {
 	m := labtest.New(t)
 	l := m.Up(t, "--gateway-api", "--envoy-gateway", labtest.Folder(t, "MESHTRIAL_ENVOY_GATEWAY"))
-	out := filepath.Join(t.TempDir(), "run")
-	said := m.Measured(t, "run", labtest.Study(t, routesAtIngresses), "--out", out, "--limit", "unattributed=100%", "--limit", "route-schedule=100%", "--limit", "route-requests-late=1000")
-	run, notes, err := store.Load(t.Context(), out)
-	if err != nil || len(notes) > 0 || len(run.Trials) != 4 {
-		t.Fatalf("%d trials of 4, %v, %v\n%s", len(run.Trials), notes, err, said)
-	}
+	run := ran(t, m, 4, labtest.Study(t, routesAtIngresses), "--limit", "unattributed=100%", "--limit", "route-schedule=100%", "--limit", "route-requests-late=1000")
 	for _, e := range run.Events {
 		switch s := e.Served; {
 		case s == nil:

@@ -3,13 +3,11 @@
 package cli_test
 
 import (
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
@@ -45,10 +43,7 @@ func TestShippedAmbient(t *testing.T) {
 	least := map[string]float64{study.SidecarsAmbient: 1, study.SidecarsWaypoint: 1}
 	for _, c := range inShort {
 		t.Run(c.study, func(t *testing.T) {
-			run := shortly(t, m, c.study, c.sets)
-			if len(run.Trials) != c.trials {
-				t.Fatalf("%d trials", len(run.Trials))
-			}
+			run := shortly(t, m, c.trials, c.study, c.sets)
 			for _, trial := range run.Trials {
 				faultless(t, trial, c.checks)
 				level := trial.Cell[study.FactorSidecars]
@@ -71,26 +66,21 @@ func TestShippedAmbient(t *testing.T) {
 }
 
 // shortly runs one block of a shipped study with the cells that remain after sets.
-func shortly(t *testing.T, m labtest.Machine, name string, sets []string) record.Run {
+func shortly(t *testing.T, m labtest.Machine, trials int, name string, sets []string) record.Run {
 	t.Helper()
 	text, err := studies.Read(name)
 	must.OK(t, err)
 	sets = append(slices.Clone(sets), "blocks.min=1", "blocks.max=1", "baseline={}")
 	parsed, err := study.Parse(text, name, sets)
 	must.OK(t, err)
-	out := filepath.Join(t.TempDir(), "run")
-	args := []string{"run", name, "--out", out}
+	args := []string{name}
 	for _, set := range sets {
 		args = append(args, "--set", set)
 	}
 	if parsed.Kind == study.ControlPlane {
 		args = append(args, whenBusy...)
 	}
-	said := m.Measured(t, args...)
-	run, notes, err := store.Load(t.Context(), out)
-	if err != nil || len(notes) > 0 {
-		t.Fatalf("%v, %v\n%s", notes, err, said)
-	}
+	run := ran(t, m, trials, args...)
 	if _, err := analyses.All().Analyze(run); err != nil {
 		t.Error(err)
 	}

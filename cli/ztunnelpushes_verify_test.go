@@ -5,7 +5,6 @@ package cli_test
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
@@ -48,12 +46,8 @@ func TestZtunnelPushes(t *testing.T) {
 	for i := range rounds * len(ztunnelChanges) {
 		trace = append(trace, fmt.Sprintf("%v %s", time.Duration(i)*500*time.Millisecond, ztunnelChanges[i%len(ztunnelChanges)]))
 	}
-	out := filepath.Join(t.TempDir(), "run")
-	said := m.Measured(t, append([]string{"run", labtest.Study(t, fmt.Sprintf(ztunnelsPushed, strings.Join(trace, ", "))), "--out", out}, whenBusy...)...)
-	run, notes, err := store.Load(t.Context(), out)
-	if err != nil || len(notes) > 0 || len(run.Trials) != 2 {
-		t.Fatalf("%d trials, %v, %v\n%s", len(run.Trials), notes, err, said)
-	}
+	study := labtest.Study(t, fmt.Sprintf(ztunnelsPushed, strings.Join(trace, ", ")))
+	run := ran(t, m, 2, append([]string{study}, whenBusy...)...)
 	of := map[int]*record.Control{} // by number of simulated ztunnels
 	for _, trial := range run.Trials {
 		c := trial.Control
