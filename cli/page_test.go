@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -18,29 +16,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/runtest"
 )
 
-// written is an output that can be read while it is written.
-type written struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (w *written) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.Write(p)
-}
-
-func (w *written) text() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.String()
-}
-
 // The address on standard error serves the runs until the command is interrupted.
 func TestPage(t *testing.T) {
 	folder := t.TempDir()
 	runtest.Copy(t, "data-plane", filepath.Join(folder, "one"), "r", runtest.All)
-	var out, said written
+	var out, said lockedBuffer
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -48,7 +28,7 @@ func TestPage(t *testing.T) {
 	}()
 	var address []string
 	eventually.Holds(t, "an address is printed", func() bool {
-		address = regexp.MustCompile(`(?m)^page: (http://127\.0\.0\.1:\d+/\?token=\w+)$`).FindStringSubmatch(said.text())
+		address = regexp.MustCompile(`(?m)^page: (http://127\.0\.0\.1:\d+/\?token=\w+)$`).FindStringSubmatch(said.String())
 		return address != nil
 	})
 	jar, err := cookiejar.New(nil)
@@ -64,8 +44,8 @@ func TestPage(t *testing.T) {
 	must.OK(t, err)
 	contains(t, string(document), `"name":"one"`, `"study":"recorded-data-plane"`, `"quick"`)
 	cancel()
-	if err := <-done; err != nil || out.text() != "" {
-		t.Errorf("ends with %v, %q", err, out.text())
+	if err := <-done; err != nil || out.String() != "" {
+		t.Errorf("ends with %v, %q", err, out.String())
 	}
 }
 
