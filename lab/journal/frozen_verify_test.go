@@ -5,11 +5,9 @@ package journal_test
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/meshtrial/meshtrial/testing/must"
 	"golang.org/x/sys/unix"
 )
@@ -27,22 +26,13 @@ func (g *guest) freeze(t *testing.T) (thaw func()) {
 	t.Helper()
 	status, err := local.GetStatus(filepath.Dir(g.lab.Kubeconfig()))
 	must.OK(t, err)
-	pid := 0
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		groups, _ := os.ReadFile(dir + "/cgroup")
-		command, _ := os.ReadFile(dir + "/cmdline")
-		name, _, _ := strings.Cut(string(command), "\x00")
-		if strings.Contains(string(groups), "/meshtrial-"+status.ID) && filepath.Base(name) == "kube-apiserver" {
-			pid, _ = strconv.Atoi(filepath.Base(dir))
-		}
+	pids := labtest.PIDs(status.ID, "kube-apiserver")
+	if len(pids) != 1 {
+		t.Fatalf("API servers of lab %s: %v", status.ID, pids)
 	}
-	if pid == 0 {
-		t.Fatalf("lab %s has no API server", status.ID)
-	}
-	must.OK(t, unix.Kill(pid, unix.SIGSTOP))
+	must.OK(t, unix.Kill(pids[0], unix.SIGSTOP))
 	thaw = sync.OnceFunc(func() {
-		if err := unix.Kill(pid, unix.SIGCONT); err != nil {
+		if err := unix.Kill(pids[0], unix.SIGCONT); err != nil {
 			t.Error(err)
 		}
 	})

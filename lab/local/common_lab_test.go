@@ -5,7 +5,9 @@ package local_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -106,4 +108,19 @@ func names(t *testing.T, ctx context.Context) {
 	if got, err := resolver.LookupHost(ctx, "none.default.svc.cluster.local."); err == nil {
 		t.Errorf("a Service that is not: %v", got)
 	}
+}
+
+// hello checks that the server of [serverYAML] answers at a URL.
+func hello(url string) error {
+	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && string(body) != "hello" {
+		err = fmt.Errorf("%s: %.100q", response.Status, body)
+	}
+	return err
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"reflect"
 	"strings"
@@ -157,18 +155,4 @@ func networkOf(pod *corev1.Pod, status *local.Status) string {
 		return err.Error()
 	}
 	return namespace
-}
-
-func hello(url string) error {
-	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Get(url)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && string(body) != "hello" {
-		err = fmt.Errorf("%s: %.100q", response.Status, body)
-	}
-	return err
 }

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +37,7 @@ func workloads(t *testing.T, ctx context.Context, l *local.Lab, client kubernete
 	service, err := client.CoreV1().Services("default").Get(ctx, "server", metav1.GetOptions{})
 	must.OK(t, err)
 	eventually.Succeeds(t, time.Minute, "the cluster IP answers from the host", func() error {
-		return wantBody("http://" + service.Spec.ClusterIP + "/")
+		return hello("http://" + service.Spec.ClusterIP + "/")
 	})
 	kubectl(t, "", "scale", "deploy/server", "--replicas=3")
 	kubectl(t, "", "rollout", "restart", "deploy/server")
@@ -140,20 +138,6 @@ func staying(t *testing.T, ctx context.Context, client kubernetes.Interface, nam
 		return nil
 	})
 	return left
-}
-
-func wantBody(url string) error {
-	client := http.Client{Timeout: 5 * time.Second}
-	response, err := client.Get(url)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && string(body) != "hello" {
-		err = fmt.Errorf("%s: %q", response.Status, body)
-	}
-	return err
 }
 
 func sidecars(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface) {

@@ -16,7 +16,6 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -359,16 +358,7 @@ func TestOpenRefuses(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	s := studytest.Parse(t, studytest.ThreeCells)
 	first, _ := newRun(t, out, false, s, &script{})
-	open := func(change func(*Options)) error {
-		o := *first.o
-		change(&o)
-		r := &run{o: &o, started: time.Now(), now: time.Now}
-		err := r.open(t.Context())
-		if err == nil {
-			r.dir.Close()
-		}
-		return err
-	}
+	open := func(change func(*Options)) error { return reopen(t, out, change) }
 	if err := open(func(*Options) {}); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--resume") {
 		t.Errorf("a directory with a run: %v, hint %q", err, errs.Hint(err))
 	}
@@ -395,15 +385,10 @@ func TestOpenRefuses(t *testing.T) {
 // A run is resumed only under the limits that it was judged by.
 func TestResumeUnderOtherRules(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	s := studytest.Parse(t, studytest.ThreeCells)
 	open := func(resume bool, lag float64) error {
-		r := &run{o: &Options{Study: s, Kind: anyKind{}, Source: []byte("source\n"), Lab: noCluster{}, Mesh: none.Mesh{}, Out: out, Resume: resume,
-			Rules: record.Rules{Version: verdict.Version, Limits: map[string]float64{"lag": lag}}, Version: "v7", Progress: func(Event) {}}, started: time.Now(), now: time.Now}
-		err := r.open(t.Context())
-		if err == nil {
-			err = r.dir.Close()
-		}
-		return err
+		return reopen(t, out, func(o *Options) {
+			o.Resume, o.Version, o.Rules = resume, "v7", record.Rules{Version: verdict.Version, Limits: map[string]float64{"lag": lag}}
+		})
 	}
 	must.OK(t, errors.Join(open(false, 0.25), open(true, 0.25)))
 	err := open(true, 0.5)

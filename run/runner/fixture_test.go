@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/load/loadtest"
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/lab"
@@ -108,6 +109,19 @@ func newRun(t *testing.T, out string, resume bool, s *study.Study, pods Measurer
 	must.OK(t, r.open(t.Context()))
 	t.Cleanup(func() { r.dir.Close() })
 	return r, events
+}
+
+// reopen opens a run with changed options, and closes it again.
+func reopen(t *testing.T, out string, change func(*Options)) error {
+	t.Helper()
+	o := &Options{Study: studytest.Parse(t, studytest.ThreeCells), Kind: anyKind{}, Source: []byte("source\n"), Lab: noCluster{}, Mesh: none.Mesh{}, Out: out, Progress: func(Event) {}}
+	change(o)
+	r := &run{o: o, started: time.Now(), now: time.Now}
+	err := r.open(t.Context())
+	if err == nil {
+		err = r.dir.Close()
+	}
+	return err
 }
 
 // trialsOf reads the trials of a run from disk.

@@ -22,7 +22,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
@@ -182,17 +181,11 @@ func TestSameOfWhatIsKnown(t *testing.T) {
 // reported before anything is deployed, and a rejected run is unchanged.
 func TestResumeWithSomethingElse(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	s := studytest.Parse(t, studytest.ThreeCells)
 	open := func(resume bool, change func(*Options)) error {
-		o := &Options{Study: s, Kind: anyKind{}, Source: []byte("source\n"), Lab: noCluster{}, Mesh: none.Mesh{}, Out: out, Resume: resume,
-			Version: "v7", Digest: "sha256:07", Components: []record.Component{{Name: "istiod", Version: "1"}}, Progress: func(Event) {}}
-		change(o)
-		r := &run{o: o, started: time.Now(), now: time.Now}
-		err := r.open(t.Context())
-		if err == nil {
-			err = r.dir.Close()
-		}
-		return err
+		return reopen(t, out, func(o *Options) {
+			o.Resume, o.Version, o.Digest, o.Components = resume, "v7", "sha256:07", []record.Component{{Name: "istiod", Version: "1"}}
+			change(o)
+		})
 	}
 	must.OK(t, open(false, func(*Options) {}))
 	for what, change := range map[string]func(*Options){
