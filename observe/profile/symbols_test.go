@@ -7,23 +7,18 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/testing/elftest"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // spinner builds the spinning program, with or without symbols.
 func spinner(t *testing.T, ldflags string, flags ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "spinner")
-	args := append(append([]string{"build"}, flags...), "-ldflags", ldflags, "-o", path, "./perf/testdata/spin")
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return path
+	return elftest.Spinner(t, append(flags, "-ldflags", ldflags)...)
 }
 
 func symbolsOf(t *testing.T, path string) *symbols {

@@ -206,16 +206,6 @@ func TestRemoteFollowsNoRedirectElsewhere(t *testing.T) {
 	if n := leaked.Load(); n != 0 {
 		t.Errorf("%d requests went to another server", n)
 	}
-	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
-	}))
-	defer secure.Close()
-	remote, err = NewRemote(secure.URL, http.Header{key: {"secret"}})
-	must.OK(t, err)
-	remote.client.Transport = secure.Client().Transport
-	if _, err := remote.Instant(t.Context(), "up", after(0)); err == nil || !strings.Contains(err.Error(), "sends on to") {
-		t.Errorf("out of TLS: %v", err)
-	}
 }
 
 func TestRedirects(t *testing.T) {

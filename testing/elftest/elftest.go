@@ -5,6 +5,9 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -19,4 +22,16 @@ func Header(t *testing.T, machine elf.Machine, more string) []byte {
 	must.OK(t, binary.Write(&b, binary.LittleEndian, h))
 	b.WriteString(more)
 	return b.Bytes()
+}
+
+// Spinner builds the program that spins for the tests of profiles, with flags of go build.
+func Spinner(t *testing.T, flags ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spinner")
+	args := slices.Concat([]string{"build", "-o", path}, flags,
+		[]string{"github.com/meshtrial/meshtrial/observe/profile/perf/testdata/spin"})
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
 }

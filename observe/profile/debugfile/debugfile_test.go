@@ -2,7 +2,6 @@ package debugfile_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/observe/profile/debugfile"
+	"github.com/meshtrial/meshtrial/testing/elftest"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -19,11 +19,7 @@ const id, otherID = "0102030405060708090a0b0c0d0e0f1011121314", "ff0203040506070
 // build builds the spinning program with symbols.
 func build(t *testing.T, id string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "spinner")
-	if out, err := exec.Command("go", "build", "-ldflags", "-B 0x"+id, "-o", path, "../perf/testdata/spin").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return path
+	return elftest.Spinner(t, "-ldflags", "-B 0x"+id)
 }
 
 // profileOf returns a profile of a binary of some build that exports only one

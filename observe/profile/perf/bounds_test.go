@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/observe/profile/perf"
+	"github.com/meshtrial/meshtrial/testing/elftest"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -22,7 +23,7 @@ func TestFileIsFull(t *testing.T) {
 	leakcheck.Goroutines(t)
 	tool := needPerf(t)
 	tool.MaxBytes = 256 << 10
-	o := options(spin(t, spinner(t), time.Minute).Process.Pid)
+	o := options(spin(t, elftest.Spinner(t), time.Minute).Process.Pid)
 	o.Graph, o.Hz, o.Length = perf.GraphDwarf, 999, 30*time.Second
 	r, err := tool.Record(t.Context(), o)
 	must.OK(t, err)
@@ -50,7 +51,7 @@ func TestDwarfIsBounded(t *testing.T) {
 // perf ends by itself if nothing is left to stop it.
 func TestEndsByItself(t *testing.T) {
 	needPerf(t)
-	target := spin(t, spinner(t), time.Minute)
+	target := spin(t, elftest.Spinner(t), time.Minute)
 	o := perf.Options{PIDs: []int{target.Process.Pid}, Hz: 99, Length: time.Second, Graph: perf.GraphNone}
 	args := perf.Arguments(o, filepath.Join(t.TempDir(), "perf.data"))
 	at := slices.Index(args, "sleep")

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/observe/profile/perf"
+	"github.com/meshtrial/meshtrial/testing/elftest"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -37,17 +38,6 @@ func spin(t *testing.T, path string, length time.Duration) *exec.Cmd {
 	})
 	must.OK(t, err)
 	return cmd
-}
-
-// spinner builds the spinning program.
-func spinner(t *testing.T, flags ...string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "spinner")
-	args := append(append([]string{"build", "-o", path}, flags...), "./testdata/spin")
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return path
 }
 
 // needPerf skips the test if perf is not installed or may not be used.
@@ -99,7 +89,7 @@ func TestRecord(t *testing.T) {
 			}
 			tool.Root = tt.root
 			// There may be ten recordings, and perf may start slowly.
-			o := options(spin(t, spinner(t, "-ldflags", tt.ldflags), 10*time.Minute).Process.Pid)
+			o := options(spin(t, elftest.Spinner(t, "-ldflags", tt.ldflags), 10*time.Minute).Process.Pid)
 			began := false
 			o.Started = func() { began = true }
 			r := record(t, tool, o)
@@ -126,7 +116,7 @@ func TestRecord(t *testing.T) {
 // A profile contains no samples or binaries of other processes.
 func TestOnlyTheProcess(t *testing.T) {
 	tool := needPerf(t)
-	one, other := spin(t, spinner(t), time.Minute), spin(t, spinner(t), time.Minute)
+	one, other := spin(t, elftest.Spinner(t), time.Minute), spin(t, elftest.Spinner(t), time.Minute)
 	for _, graph := range []string{perf.GraphFP, perf.GraphNone, perf.GraphDwarf} {
 		o := options(one.Process.Pid)
 		o.Graph = graph
@@ -152,7 +142,7 @@ func TestOnlyTheProcess(t *testing.T) {
 func TestTargetEnds(t *testing.T) {
 	leakcheck.Goroutines(t)
 	tool := needPerf(t)
-	path := spinner(t)
+	path := elftest.Spinner(t)
 	for _, life := range []time.Duration{4 * time.Second, 15 * time.Second, time.Minute} {
 		cmd := spin(t, path, life)
 		o := options(cmd.Process.Pid)
@@ -177,7 +167,7 @@ func TestTargetEnds(t *testing.T) {
 // A binary that was replaced while it ran yields no names.
 func TestReplacedBinary(t *testing.T) {
 	tool := needPerf(t)
-	path := spinner(t)
+	path := elftest.Spinner(t)
 	cmd := spin(t, path, time.Minute)
 	must.OK(t, os.Remove(path))
 	must.OK(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755))
