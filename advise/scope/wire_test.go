@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/streamtest"
 )
 
 // wireResources returns the resources of a recorded dump as istiod sent them.
@@ -296,64 +297,44 @@ func FuzzReadCounts(f *testing.F) {
 	})
 }
 
-// dumpStream generates a dump of a given size without holding it.
-type dumpStream struct {
-	want, made int64
-	next       []byte
-	n          int
-	last       bool
-}
-
-func (s *dumpStream) Read(b []byte) (int, error) {
-	for len(s.next) == 0 {
-		switch {
-		case s.last:
-			return 0, io.EOF
-		case s.made == 0:
-			s.next = []byte(`{"configs":[{"@type":"t/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[`)
-		case s.made < s.want:
-			comma := ","
-			if s.n == 0 {
-				comma = ""
-			}
-			host := fmt.Sprintf("svc-%d.ns-%d.svc.cluster.local", s.n, s.n%50)
-			s.next = fmt.Appendf(nil, `%s{"version_info":"1","cluster":{"name":"outbound|80||%s","filler":"%s","metadata":{"filter_metadata":{"istio":{"services":[{"host":%[2]q,"name":"svc-%[4]d","namespace":"ns-%[5]d"}]}}}}}`,
-				comma, host, filler, s.n, s.n%50)
-			s.n++
-		default:
-			s.next, s.last = []byte(`]}]}`), true
+// longDump generates a dump of that many clusters of 20 kB, and calls made before each.
+func longDump(clusters int, made func(i int)) io.Reader {
+	filler := strings.Repeat("x", 20_000)
+	return streamtest.Parts(clusters+2, func(i int) string {
+		switch i {
+		case 0:
+			return `{"configs":[{"@type":"t/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[{}`
+		case clusters + 1:
+			return `]}]}`
 		}
-		s.made += int64(len(s.next))
-	}
-	n := copy(b, s.next)
-	s.next = s.next[n:]
-	return n, nil
+		made(i)
+		host := fmt.Sprintf("svc-%d.ns-%d.svc.cluster.local", i, i%50)
+		return fmt.Sprintf(`,{"version_info":"1","cluster":{"name":"outbound|80||%s","filler":"%s","metadata":{"filter_metadata":{"istio":{"services":[{"host":%[1]q,"name":"svc-%[3]d","namespace":"ns-%[4]d"}]}}}}}`,
+			host, filler, i, i%50)
+	})
 }
-
-var filler = strings.Repeat("x", 20_000)
 
 // Memory for a dump of 500 MB depends on its names, not on its size.
 func TestHugeDump(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads 500 MB")
 	}
-	stream := &dumpStream{want: 500 << 20}
 	peak := uint64(0)
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	reads := 0
-	p, err := ReadDump(readerFunc(func(b []byte) (int, error) {
-		if reads++; reads%500 == 0 {
+	const clusters = 26_000
+	dump := &countingReader{r: longDump(clusters, func(i int) {
+		if i%100 == 0 {
 			runtime.ReadMemStats(&now)
 			peak = max(peak, now.HeapAlloc)
 		}
-		return stream.Read(b)
-	}), "huge", Options{})
+	})}
+	p, err := ReadDump(dump, "huge", Options{})
 	must.OK(t, err)
 	checkSums(t, p)
-	if p.DumpBytes != stream.made || p.Resources != stream.n || p.DumpBytes < 500<<20 {
-		t.Errorf("%d of %d bytes, %d of %d resources", p.DumpBytes, stream.made, p.Resources, stream.n)
+	if p.DumpBytes != int64(dump.read) || p.Resources != clusters+1 || p.DumpBytes < 500<<20 {
+		t.Errorf("%d of %d bytes, %d of %d resources", p.DumpBytes, dump.read, p.Resources, clusters+1)
 	}
 	const bound = 64 << 20
 	if peak == 0 || peak > before.HeapAlloc+bound {
@@ -361,12 +342,8 @@ func TestHugeDump(t *testing.T) {
 	}
 	t.Logf("%d resources, heap at most %d MB", p.Resources, peak>>20)
 	// Truncated at any length, it fails.
-	stream = &dumpStream{want: 20 << 20}
-	if _, err := ReadDump(io.LimitReader(stream, 10<<20), "cut", Options{}); !errors.Is(err, ErrCut) {
+	whole := longDump(1000, func(int) {})
+	if _, err := ReadDump(io.LimitReader(whole, 10<<20), "cut", Options{}); !errors.Is(err, ErrCut) {
 		t.Errorf("%v", err)
 	}
 }
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(b []byte) (int, error) { return f(b) }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/streamtest"
 )
 
 // packed returns gzipped data.
@@ -107,27 +108,6 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// numbered generates text with distinct lines.
-type numbered struct {
-	line func(n int) string
-	n    int
-	of   int
-	rest string
-}
-
-func (r *numbered) Read(p []byte) (int, error) {
-	for r.rest == "" {
-		if r.n == r.of {
-			return 0, io.EOF
-		}
-		r.rest = r.line(r.n)
-		r.n++
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
 // Memory is bounded even if names differ on each line.
 func TestModelBounds(t *testing.T) {
 	long := strings.Repeat("f", 1<<16)
@@ -146,7 +126,7 @@ func TestModelBounds(t *testing.T) {
 			return "x 1/1 1.0: c:\n\t 12 " + strconv.FormatInt(int64(n), 36) + " (/bin/x)\n\n"
 		}, ReadPerfScript},
 	} {
-		p, err := tt.read(&numbered{line: tt.line, of: tt.lines})
+		p, err := tt.read(streamtest.Parts(tt.lines, tt.line))
 		must.OK(t, err)
 		if p.Total() != int64(tt.lines) {
 			t.Errorf("%s: %d of %d", tt.name, p.Total(), tt.lines)
@@ -162,7 +142,7 @@ func TestModelBounds(t *testing.T) {
 
 // Samples with the same stack and thread but without a time are merged.
 func TestAlike(t *testing.T) {
-	p, err := ReadFolded(&numbered{line: func(n int) string { return "a;b 1\n" }, of: 1 << 16})
+	p, err := ReadFolded(streamtest.Parts(1<<16, func(int) string { return "a;b 1\n" }))
 	if err != nil || p.Len() != 1<<16 || p.Total() != 1<<16 || len(slices.Collect(p.Samples())) != 1 {
 		t.Errorf("%v, %v", p, err)
 	}

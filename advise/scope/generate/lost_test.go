@@ -313,8 +313,9 @@ func TestZtunnelIsNoSidecar(t *testing.T) {
 func TestPodsThatAreGone(t *testing.T) {
 	m := shop(t)
 	m.pod("shop", "db", "{}")
+	m.inv.addPod(Workload{"shop", "known"}, "strange-name", nil, true, false)
 	m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"node-x2x4z","ownerReferences":[{"kind":"StatefulSet","name":"node","controller":true}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
-	for pod, want := range map[string]string{"db-0": "db", "db-7": "db", "node-abc12": "node", "other-7": "other-7", "front-7c9d8b6f5-zzzzz": "front"} {
+	for pod, want := range map[string]string{"db-0": "db", "db-7": "db", "node-abc12": "node", "other-7": "other-7", "front-7c9d8b6f5-zzzzz": "front", "strange-name": "known"} {
 		if got := m.inv.WorkloadOf("shop", pod); got.Name != want {
 			t.Errorf("%s: %s, want %s", pod, got, want)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/streamtest"
 )
 
 // textLine returns a line as Istio's proxies write it; the fields are those that clients and the
@@ -439,35 +440,6 @@ func FuzzObjects(f *testing.F) {
 	})
 }
 
-func TestWorkloadOf(t *testing.T) {
-	inv := NewInventory()
-	inv.addPod(Workload{"a", "known"}, "strange-name", nil, true, false)
-	for pod, want := range map[string]string{"strange-name": "known", "front-v1-77bf65668c-gkmlg": "front-v1", "db-0": "db-0"} {
-		if got := inv.WorkloadOf("a", pod).Name; got != want {
-			t.Errorf("%s is of %s, want %s", pod, got, want)
-		}
-	}
-}
-
-// manyLines generates log lines while being read, each for a different request.
-type manyLines struct {
-	left int
-	line string
-}
-
-func (m *manyLines) Read(b []byte) (int, error) {
-	if m.line == "" {
-		if m.left == 0 {
-			return 0, io.EOF
-		}
-		m.left--
-		m.line = textLine(fmt.Sprintf("/%d", m.left), fmt.Sprintf("agent %d", m.left), fmt.Sprintf("h%d", m.left), fmt.Sprintf("outbound|80||s%d.shop.svc.cluster.local", m.left%100), "-") + "\n"
-	}
-	n := copy(b, m.line)
-	m.line = m.line[n:]
-	return n, nil
-}
-
 // A log is read line by line: only its pairs are kept.
 func TestLongLogTakesLittleMemory(t *testing.T) {
 	held := func() uint64 {
@@ -476,8 +448,12 @@ func TestLongLogTakesLittleMemory(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
+	log := streamtest.Parts(200_000, func(i int) string {
+		service := fmt.Sprintf("outbound|80||s%d.shop.svc.cluster.local", i%100)
+		return textLine(fmt.Sprintf("/%d", i), fmt.Sprintf("agent %d", i), fmt.Sprintf("h%d", i), service, "-") + "\n"
+	})
 	o, before := NewObservations(), held()
-	found, err := o.ReadAccessLog(&manyLines{left: 200_000}, Workload{"shop", "front"}, nil, everything)
+	found, err := o.ReadAccessLog(log, Workload{"shop", "front"}, nil, everything)
 	after := held()
 	if err != nil || found.Requests != 200_000 || len(o.all()) != 100 {
 		t.Fatalf("%v: %+v, %d pairs", err, found, len(o.all()))
