@@ -28,7 +28,7 @@ func TestPageOnLab(t *testing.T) {
 	folder := t.TempDir()
 	page := m.Command(t, "page", folder)
 	page.Dir = folder
-	var said written
+	var said lockedBuffer
 	page.Stderr = &said
 	must.OK(t, page.Start())
 	ended := make(chan error, 1)
@@ -36,12 +36,12 @@ func TestPageOnLab(t *testing.T) {
 	t.Cleanup(func() {
 		_ = page.Process.Kill() // it has ended, or the test has failed
 		if t.Failed() {
-			t.Log(said.text())
+			t.Log(said.String())
 		}
 	})
 	var address []string
 	eventually.Holds(t, "an address is printed", func() bool {
-		address = regexp.MustCompile(`(?m)^page: (http://127\.0\.0\.1:\d+)(/\?token=\w+)$`).FindStringSubmatch(said.text())
+		address = regexp.MustCompile(`(?m)^page: (http://127\.0\.0\.1:\d+)(/\?token=\w+)$`).FindStringSubmatch(said.String())
 		return address != nil
 	})
 	complaints := browsertest.Watch(t, ctx, address[1])
