@@ -53,16 +53,16 @@ var windowFields = slices.Concat([]field[windowFigures]{
 	{"ejected", "", func(w windowFigures) any { return over(zeroes(w.services), w.Ejected) }},
 	{"expected", "", func(w windowFigures) any { return expectedObject.of(w.Expected) }},
 },
-	quantileFields("latency", func(w windowFigures) record.Latency { return w.all }),
-	quantileFields("answered", func(w windowFigures) record.Latency { return w.answered }))
+	quantileFields("latency", false, func(w windowFigures) record.Latency { return w.all }),
+	quantileFields("answered", false, func(w windowFigures) record.Latency { return w.answered }))
 
-// quantileFields returns a latency's percentiles and maximum, in ms. An unknown percentile is NaN:
-// see [refusing].
-func quantileFields[T any](name string, of func(T) record.Latency) []field[T] {
+// quantileFields returns a latency's percentiles and maximum, in ms. A percentile of too few requests
+// is NaN (see [refusing]) unless few suffice.
+func quantileFields[T any](name string, few bool, of func(T) record.Latency) []field[T] {
 	var out []field[T]
 	for _, q := range record.UpTo99() {
 		out = append(out, field[T]{name + "_" + q.Name(), "ms", func(v T) any {
-			if l := of(v); l.Known(q) || q == 1 {
+			if l := of(v); few || l.Known(q) || q == 1 {
 				return l.At(q) / 1e3
 			}
 			return math.NaN()
@@ -193,23 +193,13 @@ var momentFields = slices.Concat([]field[*record.Moment]{
 	{"rate", "rps", func(m *record.Moment) any { return m.RateRPS }},
 	{"requests", "", func(m *record.Moment) any { return m.Requests }},
 	{"failed", "", func(m *record.Moment) any { return m.Failed }},
-}, momentLatency("latency", func(m *record.Moment) record.Latency { return m.Latency }),
-	momentLatency("answered", func(m *record.Moment) record.Latency { return m.Answered }),
+}, quantileFields("latency", true, func(m *record.Moment) record.Latency { return m.Latency }),
+	quantileFields("answered", true, func(m *record.Moment) record.Latency { return m.Answered }),
 	[]field[*record.Moment]{
 		{"ready", "", func(m *record.Moment) any { return int64(sum(m.Ready)) }},
 		{"ejected", "", func(m *record.Moment) any { return int64(sum(m.Ejected)) }},
 		{"at", "s", func(m *record.Moment) any { return m.AtS }},
 	})
-
-// momentLatency returns the quantiles of a moment in ms, however few its requests, and 0 without
-// requests.
-func momentLatency(name string, of func(*record.Moment) record.Latency) []field[*record.Moment] {
-	var out []field[*record.Moment]
-	for _, q := range record.UpTo99() {
-		out = append(out, field[*record.Moment]{name + "_" + q.Name(), "ms", func(m *record.Moment) any { return of(m).At(q) / 1e3 }})
-	}
-	return out
-}
 
 func momentValues(m *record.Moment) map[string]any {
 	out := map[string]any{}

@@ -212,7 +212,8 @@ func TestCarriedThroughWaypoint(t *testing.T) {
 // passed adds what ztunnel and a waypoint counted of requests to a service. Without a waypoint the
 // source's connections lead to the service itself.
 func (s *scene) passed(rise, waypoint map[string]float64, service string, connections, requests, received float64) {
-	for reporter, workload := range map[string]string{"source": service, "destination": service} {
+	for _, reporter := range []string{"source", "destination"} {
+		workload := service
 		if s.way().Has(record.PartWaypoint) && reporter == "source" {
 			workload = "waypoint"
 		}

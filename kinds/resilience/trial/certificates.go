@@ -3,10 +3,10 @@ package trial
 import (
 	"context"
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/wake"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/mesh"
 	"golang.org/x/sync/errgroup"

@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/run/site"
 	"io"
 	"maps"
 	"slices"
@@ -16,8 +14,10 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/ledger"
+	"github.com/meshtrial/meshtrial/run/site"
 	corev1 "k8s.io/api/core/v1"
 )
 

@@ -1,9 +1,6 @@
 package trial
 
 import (
-	"github.com/meshtrial/meshtrial/run/site/sitetest"
-	"github.com/meshtrial/meshtrial/testing/must"
-	"github.com/meshtrial/meshtrial/testing/studytest"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,7 +10,10 @@ import (
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/site/sitetest"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 const oneService = `

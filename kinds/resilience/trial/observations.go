@@ -5,19 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/ending"
-	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/run/site"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/site"
 	"golang.org/x/sync/errgroup"
 )
 
