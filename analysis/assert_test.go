@@ -24,7 +24,6 @@ func TestAssertions(t *testing.T) {
 		{`finding("latency_p50_overhead", {"sidecars": "both"}).minimum_detectable_effect < 100`, true, ""},
 		{`finding("latency_p50_overhead", {"sidecars": "both"}).estimate < 2.0 * finding("latency_p50", {"sidecars": "both"}).estimate`, true, "latency_p50 at"},
 		{`findings.filter(f, f.name == "latency_p50_overhead").all(f, f.estimate < 1000.0)`, true, "true"},
-		{`findings.exists(f, f.name == "latency_p50_overhead" && f.verdict == "inconclusive")`, false, "false"},
 		{`validity.invalid == 0`, true, "true"},
 		{`size(findings) > 10`, true, "true"},
 		{`finding("latency_p50_overhead").high < 1000`, false, "3 cells"},
@@ -66,12 +65,10 @@ func TestAssertionsAboutNothing(t *testing.T) {
 	const both = `.filter(f, f.cell.sidecars == "both")`
 	for _, c := range []judgement{
 		{p50 + `.all(f, f.estimate < 1000.0)`, false, "latency_p50_overhead at sidecars both is not valid: too few valid blocks"},
-		{p50 + `.all(f, f.low < 1000.0)`, false, "is not valid"},
 		{p50 + `.all(f, f.high < 1000.0)`, false, "is not valid"},
 		{p50 + both + `[0].estimate == 0.0`, false, "is not valid"},
 		{`dyn(` + p50 + both + `[0]).estimate == 0.0`, false, "is not valid"},
 		{`dyn(` + p50 + both + `[0])["high"] == 0.0`, false, "is not valid"},
-		{p50 + both + `.map(f, f.high)[0] < 1.0`, false, "is not valid"},
 		{p50 + both + `.all(f, f.relative.high < 1.0)`, false, "is not valid"},
 		{p50 + both + `.all(f, f.minimum_detectable_effect < 100.0)`, false, "is not valid"},
 		{`finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000`, false, "is not valid: too few valid blocks"},
@@ -81,7 +78,6 @@ func TestAssertionsAboutNothing(t *testing.T) {
 		{p50 + both + `.all(f, f.verdict == "invalid" && f.unit == "us" && f.blocks == 0)`, true, "true"},
 		{p50 + both + `.all(f, !has(f.relative))`, true, "true"},
 		{p50 + `.all(f, f.verdict == "invalid" || f.high < 1000.0)`, true, "true"},
-		{p50 + `.exists(f, f.verdict == "invalid")`, true, "true"},
 		{p50 + `[0] == ` + p50 + `[0]`, true, "true"},
 		{`size(findings) == 0`, false, "false"},
 	} {
@@ -105,7 +101,6 @@ func TestAssertionFaults(t *testing.T) {
 		{`finding("latency_p50").high * 2 < 1000`, "no matching overload", "2.0"},
 		{`latency < 1000`, "undeclared reference", "finding(name, cell)"},
 		{`1`, "the expression is an int, not true or false", ""},
-		{`1.5`, "the expression is a double, not true or false", ""},
 		{``, "", ""},
 	} {
 		line := "  - " + c.expr

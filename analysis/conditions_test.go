@@ -50,7 +50,6 @@ func TestFailed(t *testing.T) {
 		{"connected simulator-lag", "simulator-lag", false},
 		{"api-server connected", "api-server", false},
 		{"api-server istiod-lived", "istiod-lived", true},
-		{"istiod-metrics simulator-lag", "istiod-metrics", true},
 	} {
 		one := &record.Trial{}
 		one.Validity.Checks = append(one.Validity.Checks, record.Check{Name: "account", OK: true})

@@ -96,7 +96,6 @@ func TestCompareNothing(t *testing.T) {
 		why  string
 	}{
 		{"B empty", good, empty, "run B has no valid trial"},
-		{"A empty", empty, good, "run A has no valid trial"},
 		{"B invalid", good, spoilt, "run B has no valid trial"},
 		{"both", spoilt, empty, "neither run has a valid trial"},
 		{"plain values", analysistest.Simulate(t, plain, 4, 25, analysistest.Quiet()), analysistest.Simulate(t, plain, 0, 25, analysistest.Quiet()), "run B has no valid trial"},

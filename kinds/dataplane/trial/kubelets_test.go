@@ -113,7 +113,6 @@ func TestNodesClocks(t *testing.T) {
 		"set back":                         {0, 0, -1500 * time.Millisecond, "node a, or of this machine, was set by at least 1 s", ""},
 		"agree, and not with this machine": {time.Hour, time.Hour, 0, "", ""},
 		"somewhat ahead":                   {2500 * time.Millisecond, 0, 0, "", "node a is at least 2.5 s ahead"},
-		"behind":                           {-20 * time.Second, 0, 0, "", "node a is at least 19.5 s behind"},
 		"ahead of the load":                {30 * time.Second, 0, 0, "node a is 30 s ahead", ""},
 		"ahead as this machine is not":     {0, -30 * time.Second, 0, "node a is 30 s ahead", ""},
 	} {
@@ -157,7 +156,6 @@ func TestWindowByNodesClocks(t *testing.T) {
 	}{
 		"agrees":             {0, 74, ""},
 		"ahead":              {50 * time.Second, 61, ""},
-		"behind":             {-5 * time.Second, 79, ""},
 		"ahead by an hour":   {time.Hour, 0, "the clock of node a is "},
 		"behind by a minute": {-time.Minute, 0, "behind that of the load generator"},
 	} {
@@ -206,13 +204,12 @@ func windowOutlasts(t *testing.T, part string) {
 		anew  bool          // and its pod has another container at once
 		lacks string
 	}{
-		"it stays":                       {time.Hour, false, ""},
-		"replaced in the warm-up":        {10 * time.Second, false, "on node a: the kubelet of node a says nothing of container agent of pod agent"},
-		"begins anew in the warm-up":     {10 * time.Second, true, ""},
-		"replaced within the window":     {25 * time.Second, false, "on node a: the kubelet has no sample from after the window yet"},
-		"begins anew within the window":  {25 * time.Second, true, kubelet.ErrReset.Error()},
-		"begins anew behind the window":  {32500 * time.Millisecond, true, ""},
-		"replaced right after the start": {20500 * time.Millisecond, false, "on node a: the kubelet has no sample from after the window yet"},
+		"it stays":                      {time.Hour, false, ""},
+		"replaced in the warm-up":       {10 * time.Second, false, "on node a: the kubelet of node a says nothing of container agent of pod agent"},
+		"begins anew in the warm-up":    {10 * time.Second, true, ""},
+		"replaced within the window":    {25 * time.Second, false, "on node a: the kubelet has no sample from after the window yet"},
+		"begins anew within the window": {25 * time.Second, true, kubelet.ErrReset.Error()},
+		"begins anew behind the window": {32500 * time.Millisecond, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
