@@ -313,19 +313,6 @@ func TestBillHoldsTogether(t *testing.T) {
 	}
 }
 
-// Two slow trials in twelve, which alone determine the p99, are no price.
-func TestStrayTrialsAreNoPrice(t *testing.T) {
-	run := analysistest.Simulate(t, billStudy, 12, 4, billWorld(planted{}, 0.004))
-	slowDown(t, &run, func(tr record.Trial) bool {
-		return tr.Cell[study.FactorVariant] == "costly" && (tr.Block == 3 || tr.Block == 8)
-	})
-	f := analysistest.Analyze(t, kinds, run)
-	x := analysistest.Get(t, f, "bill_latency_p99", record.Cell{"variant": "costly"})
-	if x.Low > 0 || x.Verdict == record.VerdictReal || x.Estimate < 1000 {
-		t.Errorf("%+v", x)
-	}
-}
-
 // A bill without real costs calls something real in few runs, however many figures and combinations
 // of other factors it has; by separate intervals it would in many.
 func TestSimulationABillIsOneFamily(t *testing.T) {

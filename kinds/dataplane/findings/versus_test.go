@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const versionsStudy = `
@@ -70,16 +68,6 @@ func TestVersions(t *testing.T) {
 		if x.Probe == study.ProbeVersus && !study.IsFinding(x.Name) {
 			t.Errorf("assertions do not know %s", x.Name)
 		}
-	}
-}
-
-// With too few blocks there is no interval, and findings remain valid JSON.
-func TestVersionsOfOneBlock(t *testing.T) {
-	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, versionsStudy, 1, 3, analysistest.Quiet()))
-	must.OK(t, must.Err(json.Marshal(f)))
-	x := analysistest.Get(t, f, "cpu_server_proxy_change_since_1_10_0", record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorEnvoy: "1.11.0"})
-	if x.Verdict != record.VerdictInvalid || x.Low != 0 || len(x.Warnings) == 0 {
-		t.Errorf("%+v", x)
 	}
 }
 
