@@ -25,8 +25,6 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-func parameter(m *model.Model, p model.Parameter) model.Fitted { return m.Parameters[p] }
-
 // From a run of the shipped study that an istiod with known parameters would produce, the fit
 // recovers these, and predicts the held-out mesh, which is many times as large.
 func TestFindsWhatMadeTheRuns(t *testing.T) {
@@ -45,7 +43,7 @@ func TestFindsWhatMadeTheRuns(t *testing.T) {
 		model.BytesPerServiceOf(push.RDS): 0.02, model.BytesOf(push.LDS): 0.02, model.EDSBytesWhole: 0.15, model.BytesOf(push.CDS): 0.05, model.CDSBytesPerChange: 0.05,
 		model.MemoryPerProxy: 0.2, model.MemoryPerService: 0.4, model.Parallel: 0.35,
 	} {
-		f := parameter(m, p)
+		f := m.Parameters[p]
 		if f.Assumed && p != model.EDSCPUWhole || math.Abs(f.Estimate/v[p]-1) > within {
 			t.Errorf("%s is %.4g (%.4g to %.4g), want %.4g", f.Name, f.Estimate, f.Low, f.High, v[p])
 		}
@@ -106,7 +104,7 @@ func TestNamesWhatRunsCannotTell(t *testing.T) {
 	must.OK(t, err)
 	for _, p := range []model.Parameter{model.ChangeCPU, model.MemoryPerProxy, model.MemoryPerPair, model.MemoryPerService, model.MemoryPerRate, model.ContextPerService,
 		model.CPUOf(push.RDS), model.CPUPerServiceOf(push.RDS), model.BytesOf(push.RDS), model.BytesPerServiceOf(push.RDS), model.Memory, model.IdleCores, model.IdleCoresPerProxy, model.SkipCPU, model.ConnectCPU} {
-		f := parameter(m, p)
+		f := m.Parameters[p]
 		if !f.Assumed || f.Because() == "" || !strings.HasPrefix(f.Study, "meshtrial run ") {
 			t.Errorf("%s is %+v", f.Name, f)
 		}
@@ -114,7 +112,7 @@ func TestNamesWhatRunsCannotTell(t *testing.T) {
 			t.Errorf("%s is %+v, and was %v", f.Name, f.Interval, v)
 		}
 	}
-	if parameter(m, model.Watch).Assumed {
+	if m.Parameters[model.Watch].Assumed {
 		t.Error("watch is assumed")
 	}
 	if len(m.Notes) != 1 || m.Notes[0].Code != model.NoteOneCell {
@@ -337,8 +335,8 @@ func TestSingleTrials(t *testing.T) {
 		if noted != (trials == 1) {
 			t.Errorf("%d trials a cell: %+v", trials, m.Notes)
 		}
-		if known := parameter(m, model.Watch).Known(); known != (trials > 1) {
-			t.Errorf("%d trials a cell: watch is %+v", trials, parameter(m, model.Watch))
+		if known := m.Parameters[model.Watch].Known(); known != (trials > 1) {
+			t.Errorf("%d trials a cell: watch is %+v", trials, m.Parameters[model.Watch])
 		}
 		at := model.Default()
 		at.Proxies, at.Services, at.Rate, at.Mix = 100, 100, 1, m.Mix

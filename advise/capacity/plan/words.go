@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -166,17 +167,16 @@ func (p *Plan) YAML() string {
 	value(4, "cpu", cores(p.Cores), cpuLimit)
 	value(4, "memory", mebibytes(p.MemoryLimit), "half as much again: at the limit the kernel kills istiod, and all of its proxies reconnect at once")
 	p.settings(line)
-	for _, worth := range []bool{true, false} {
-		title := map[bool]string{true: "Levers that would improve this:", false: "Levers that bring little here, or miss the target:"}[worth]
-		for _, l := range p.Levers {
-			if l.Worth != worth {
-				continue
-			}
-			if title != "" {
-				line("#")
-				comment(title, 0)
-				title = ""
-			}
+	for _, group := range []struct {
+		title string
+		worth bool
+	}{{"Levers that would improve this:", true}, {"Levers that bring little here, or miss the target:", false}} {
+		levers := slices.DeleteFunc(slices.Clone(p.Levers), func(l Lever) bool { return l.Worth != group.worth })
+		if len(levers) > 0 {
+			line("#")
+			comment(group.title, 0)
+		}
+		for _, l := range levers {
 			comment(l.words(p), 0)
 		}
 	}
@@ -187,22 +187,20 @@ func (p *Plan) YAML() string {
 // assumes an istiod that has them.
 func (p *Plan) settings(line func(format string, args ...any)) {
 	m, usual := p.Request.Mesh, model.Default()
-	head := "env: # as in the mesh file; the prediction depends on them"
+	var env []string
 	add := func(name, value string, differs bool) {
-		if !differs {
-			return
+		if differs {
+			env = append(env, fmt.Sprintf("  %s: %q", name, value))
 		}
-		if head != "" {
-			line("%s", head)
-			head = ""
-		}
-		line("  %s: %q", name, value)
 	}
 	add("PILOT_DEBOUNCE_AFTER", spelled(m.DebounceAfter), m.DebounceAfter != usual.DebounceAfter)
 	add("PILOT_DEBOUNCE_MAX", spelled(m.DebounceMax), m.DebounceMax != usual.DebounceMax)
 	add("PILOT_ENABLE_EDS_DEBOUNCE", "false", m.DirectEndpoints)
 	add("PILOT_PUSH_THROTTLE", strconv.Itoa(m.Throttle), m.Throttle > 0)
 	add("PILOT_MAX_REQUESTS_PER_SECOND", strconv.FormatFloat(m.ConnectLimit, 'f', -1, 64), m.ConnectLimit > 0)
+	if len(env) > 0 {
+		line("env: # as in the mesh file; the prediction depends on them\n%s", strings.Join(env, "\n"))
+	}
 	if m.ConnectionAge != usual.ConnectionAge {
 		line("# as in the mesh file, and in the prediction\nkeepaliveMaxServerConnectionAge: %s", spelled(m.ConnectionAge))
 	}
