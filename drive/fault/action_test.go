@@ -95,12 +95,7 @@ func TestExpect(t *testing.T) {
 		{"restarted", &fault.Restart{Service: "bar"}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
 		{"ztunnel without memory", &fault.Process{Of: fault.OfZtunnel, Do: fault.DoOOM}, false, func(n fault.Standing) bool { return n.Broken["bar"] == 0 }},
 		{"a paused ztunnel", &fault.Process{Of: fault.OfZtunnel, Service: "bar", Do: fault.DoPause}, false, func(n fault.Standing) bool { return n.Broken["bar"] == 0 }},
-		{"ztunnel restarted", &fault.Restart{Of: fault.OfZtunnel}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
-		{"a node drained", &fault.Drain{Service: "bar", Pick: 1}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
-		{"configured", &fault.Config{}, false, func(fault.Standing) bool { return true }},
-		{"certificates", &fault.Certificates{Service: "bar"}, false, func(fault.Standing) bool { return true }},
 		{"another revision", &fault.Revision{Name: "canary"}, true, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
-		{"moved", &fault.Move{To: "canary"}, false, func(n fault.Standing) bool { return n.Removed["bar"] == 0 }},
 	} {
 		n := fault.NewStanding(graph.Graph{Services: []graph.Service{{Name: "bar", Replicas: 4}}}, 100)
 		if known := c.action.Expect(&n); known != c.known || !c.right(n) {

@@ -132,8 +132,8 @@ func TestHTTP1(t *testing.T) {
 			if w.Completed == 0 || w.Completed != w.Scheduled || seen.Load() != w.Completed {
 				t.Errorf("%+v, the server saw %d", w.Account, seen.Load())
 			}
-			if w.Connects != 0 {
-				t.Errorf("%d connections made during the run", w.Connects)
+			if w.Connects != 0 || spec.Rate.IsMax() != (w.Schedule() == nil) {
+				t.Errorf("%d connections made during the run, schedule %+v", w.Connects, w.Schedule())
 			}
 			if w.MaxInFlight < 1 || w.MaxInFlight > spec.Connections {
 				t.Errorf("%d in flight on %d connections", w.MaxInFlight, spec.Connections)

@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/keepalive"
-
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study/protocol"
 
@@ -73,13 +70,6 @@ func TestLibraries(t *testing.T) {
 			t.Errorf("an unknown authority gave %v", err)
 		}
 	})
-	t.Run("grpc connections that the server closes", func(t *testing.T) {
-		spec := quick(grpcServer(t, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 50 * time.Millisecond, MaxConnectionAgeGrace: time.Second})))
-		spec.Protocol, spec.Rate, spec.DurationS = protocol.GRPC, 200, 0.5
-		if w := mustRun(t, spec).Total(); w.Completed == 0 || w.Connects == 0 {
-			t.Errorf("%+v, %d connections made", w.Account, w.Connects)
-		}
-	})
 	// The generator has more streams than the server allows.
 	t.Run("http2 streams that wait", func(t *testing.T) {
 		few := plainServer(t, func(http.ResponseWriter, *http.Request) { time.Sleep(5 * time.Millisecond) },
@@ -88,12 +78,6 @@ func TestLibraries(t *testing.T) {
 		spec.Protocol, spec.Connections, spec.StreamsPerConnection, spec.Rate, spec.DurationS, spec.DrainS = protocol.HTTP2, 1, 50, 1000, 0.5, 30
 		if w := mustRun(t, spec).Total(); w.Completed == 0 || w.Completed != w.Scheduled || w.Connects != 0 {
 			t.Errorf("%+v, %d connections made", w.Account, w.Connects)
-		}
-	})
-	t.Run("grpc status", func(t *testing.T) {
-		spec := quick(calls + "/no.Such/Method")
-		if w := mustRun(t, spec).Total(); w.Failed[FailStatus] != w.Scheduled {
-			t.Errorf("%+v", w.Account)
 		}
 	})
 	t.Run("cancel", func(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/load/arrival"
-	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/testing/must"
 	"pgregory.net/rapid"
@@ -188,15 +187,5 @@ func TestScheduleOfRuns(t *testing.T) {
 				t.Errorf("%s, %d threads: reread %+v, before %+v", arrivals, threads, again, s)
 			}
 		}
-	}
-}
-
-// At rate max there is no process to keep.
-func TestNoSchedule(t *testing.T) {
-	fast := tcpServer(t, answering(func(int64) string { return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" }))
-	spec := DefaultSpec("http://" + fast + "/")
-	spec.Rate, spec.DurationS, spec.IntervalS = rate.Max, 0.1, 0.05
-	if s := mustRun(t, spec).Total().Schedule(); s != nil {
-		t.Errorf("%+v", s)
 	}
 }

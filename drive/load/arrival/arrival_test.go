@@ -55,14 +55,7 @@ func TestPoisson(t *testing.T) {
 	if n, want, sd := float64(len(got)), rate*duration, math.Sqrt(rate*duration); math.Abs(n-want) > 5*sd {
 		t.Fatalf("%v requests, want %v within %v", n, want, 5*sd)
 	}
-	// Kolmogorov-Smirnov distance of the gaps from the exponential law.
-	gaps := make([]float64, 0, len(got))
-	for i := 1; i < len(got); i++ {
-		gaps = append(gaps, float64(got[i].Offset-got[i-1].Offset)/1e9)
-	}
-	if d := ksExponential(gaps, rate); d*math.Sqrt(float64(len(gaps))) > 1.95 { // p = 0.001
-		t.Errorf("gaps are not exponential: distance %v", d)
-	}
+	exponential(t, seconds(got, 0, math.MaxInt64), rate)
 	again := all(Poisson(constant(rate), duration, 7))
 	for i := range got {
 		if got[i] != again[i] {
@@ -74,15 +67,28 @@ func TestPoisson(t *testing.T) {
 	}
 }
 
-func ksExponential(gaps []float64, rate float64) float64 {
-	sorted := append([]float64(nil), gaps...)
-	slices.Sort(sorted)
-	d := 0.0
-	for i, g := range sorted {
-		f := 1 - math.Exp(-rate*g)
-		d = max(d, math.Abs(f-float64(i)/float64(len(sorted))), math.Abs(f-float64(i+1)/float64(len(sorted))))
+// seconds returns the gaps that end at offsets within bounds.
+func seconds(requests []Request, from, to int64) (gaps []float64) {
+	for i := 1; i < len(requests); i++ {
+		if at := requests[i].Offset; at > from && at < to {
+			gaps = append(gaps, float64(at-requests[i-1].Offset)/1e9)
+		}
 	}
-	return d
+	return gaps
+}
+
+// exponential checks the Kolmogorov-Smirnov distance of gaps from the exponential law.
+func exponential(t *testing.T, gaps []float64, rate float64) {
+	t.Helper()
+	slices.Sort(gaps)
+	d, n := 0.0, float64(len(gaps))
+	for i, g := range gaps {
+		f := 1 - math.Exp(-rate*g)
+		d = max(d, math.Abs(f-float64(i)/n), math.Abs(f-float64(i+1)/n))
+	}
+	if d*math.Sqrt(n) > 1.95 { // p = 0.001
+		t.Errorf("gaps are not exponential: distance %v", d)
+	}
 }
 
 // drawShape draws a shape whose count over ten seconds is moderate.
@@ -244,16 +250,9 @@ func TestRepeating(t *testing.T) {
 	}
 	var gaps []float64
 	for seed := range uint64(200) { // also across the start of a repetition
-		s := all(repeating(1000, 0.8, 2, seed))
-		for i := 1; i < len(s); i++ {
-			if s[i].Offset > 4e8 && s[i].Offset < 12e8 {
-				gaps = append(gaps, float64(s[i].Offset-s[i-1].Offset)/1e9)
-			}
-		}
+		gaps = append(gaps, seconds(all(repeating(1000, 0.8, 2, seed)), 4e8, 12e8)...)
 	}
-	if d := ksExponential(gaps, 1000); d*math.Sqrt(float64(len(gaps))) > 1.95 {
-		t.Errorf("gaps are not exponential: distance %v", d)
-	}
+	exponential(t, gaps, 1000)
 }
 
 // Schedules end even at a rate that leaves whole periods empty.
