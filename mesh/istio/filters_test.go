@@ -266,17 +266,8 @@ func TestVerifyFilters(t *testing.T) {
 			checks := verifyFilters(mesh.Evidence{Cell: record.Cell{"filters": tt.level}, Endpoint: mesh.Endpoint{Port: 8080}, Requests: 100,
 				Worker: map[string]float64{"lua_header": tt.worker}, FiltersVary: tt.vary, Extensions: tt.ext},
 				&mesh.Passed{Rise: tt.stats, Config: tt.dump})
-			failed := ""
-			for _, c := range checks {
-				if !c.OK && failed == "" {
-					failed = c.Name
-				}
-				if c.Detail == "" {
-					t.Errorf("%s says nothing", c.Name)
-				}
-			}
-			if failed != tt.failed {
-				t.Errorf("%q fails, expected %q: %+v", failed, tt.failed, checks)
+			if bad := strings.Join(failed(checks), " "); bad != tt.failed {
+				t.Errorf("%q fail, expected %q: %+v", bad, tt.failed, checks)
 			}
 		})
 	}

@@ -88,7 +88,10 @@ func folderOf(path string) string {
 	return folder
 }
 
-func TestImportsPointDown(t *testing.T) {
+// Imports point down, and peers do not import each other. Code that needs a mesh gets it from the
+// table of meshes. Pure packages stay pure. Only the command line and benches call the application,
+// which knows neither flags nor a terminal.
+func TestImports(t *testing.T) {
 	for _, p := range list(t) {
 		path := strings.TrimPrefix(p.ImportPath, module+"/")
 		from := slices.Index(folders, folderOf(path))
@@ -97,6 +100,12 @@ func TestImportsPointDown(t *testing.T) {
 			continue
 		}
 		for _, imported := range p.Imports {
+			if slices.Contains(pure, path) && slices.Contains(impure, imported) {
+				t.Errorf("%s is pure but imports %s", path, imported)
+			}
+			if path == "app" && slices.Contains(terminal, imported) {
+				t.Errorf("%s imports %s", path, imported)
+			}
 			target, ok := strings.CutPrefix(imported, module+"/")
 			if !ok {
 				continue
@@ -109,46 +118,11 @@ func TestImportsPointDown(t *testing.T) {
 					t.Errorf("%s imports its peer %s", path, target)
 				}
 			}
-		}
-	}
-}
-
-// Code that needs a mesh gets it from the table of meshes.
-func TestMeshesAreNamedInTheirTable(t *testing.T) {
-	for _, p := range list(t) {
-		path := strings.TrimPrefix(p.ImportPath, module+"/")
-		for _, imported := range p.Imports {
-			if name := peerOf(strings.TrimPrefix(imported, module+"/"), peers[1]); name != "" && path != name && path != "mesh/meshes" && !strings.HasSuffix(path, "test") {
+			if name := peerOf(target, peers[1]); name != "" && path != name && path != "mesh/meshes" && !strings.HasSuffix(path, "test") {
 				t.Errorf("%s imports %s: mesh/meshes has the table", path, name)
 			}
-		}
-	}
-}
-
-func TestPurePackagesStayPure(t *testing.T) {
-	for _, p := range list(t) {
-		path := strings.TrimPrefix(p.ImportPath, module+"/")
-		if !slices.Contains(pure, path) {
-			continue
-		}
-		for _, imported := range p.Imports {
-			if slices.Contains(impure, imported) {
-				t.Errorf("%s is pure but imports %s", path, imported)
-			}
-		}
-	}
-}
-
-// Only the command line and benches call the application, which knows neither flags nor a terminal.
-func TestApplicationStandsAlone(t *testing.T) {
-	for _, p := range list(t) {
-		path := strings.TrimPrefix(p.ImportPath, module+"/")
-		for _, imported := range p.Imports {
-			switch {
-			case imported == module+"/app" && path != "cli" && !strings.HasPrefix(path, "bench/"):
+			if target == "app" && path != "cli" && !strings.HasPrefix(path, "bench/") {
 				t.Errorf("%s imports app", path)
-			case path == "app" && slices.Contains(terminal, imported):
-				t.Errorf("%s imports %s", path, imported)
 			}
 		}
 	}

@@ -1,11 +1,11 @@
 package extending
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,34 +39,21 @@ const root = "../.."
 
 func (c change) path() string { return filepath.Join("docs", "extending", c.patch+".patch") }
 
-var reFile = regexp.MustCompile(`^diff --git a/(\S+) b/`)
+var reFile = regexp.MustCompile(`(?m)^diff --git a/(\S+) b/`)
 
 // touched returns the files that a patch changes, except tests and its own
 // folders.
 func (c change) touched(t *testing.T) []string {
 	t.Helper()
-	file, err := os.Open(filepath.Join(root, c.path()))
+	text, err := os.ReadFile(filepath.Join(root, c.path()))
 	must.OK(t, err)
-	defer file.Close()
 	var out []string
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if m := reFile.FindStringSubmatch(lines.Text()); m != nil && !strings.HasSuffix(m[1], "_test.go") && !c.owns(m[1]) {
-			out = append(out, m[1])
+	for _, m := range reFile.FindAllStringSubmatch(string(text), -1) {
+		if file := m[1]; !strings.HasSuffix(file, "_test.go") && !slices.ContainsFunc(c.own, func(folder string) bool { return strings.HasPrefix(file, folder+"/") }) {
+			out = append(out, file)
 		}
 	}
-	must.OK(t, lines.Err())
 	return out
-}
-
-func (c change) owns(file string) bool {
-	for _, folder := range c.own {
-		if strings.HasPrefix(file, folder+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 // Each change applies to the current program and touches few files, which the

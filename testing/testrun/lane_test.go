@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,11 +70,7 @@ func TestStage(t *testing.T) {
 			if ok := all.report(time.Minute); ok != tt.ok {
 				t.Errorf("ok = %v, want %v", ok, tt.ok)
 			}
-			for _, want := range tt.want {
-				if !strings.Contains(said.String(), want) {
-					t.Errorf("output lacks %q:\n%s", want, said.String())
-				}
-			}
+			says(t, &said, tt.want...)
 		})
 	}
 }
@@ -83,9 +78,8 @@ func TestStage(t *testing.T) {
 // An interrupt reaches the processes of commands, ends the lane, and takes its
 // lab down.
 func TestInterrupt(t *testing.T) {
-	for _, gives := range []bool{false, true} {
-		t.Run(fmt.Sprintf("giving way %v", gives), func(t *testing.T) { testInterrupt(t, gives) })
-	}
+	t.Run("not giving way", func(t *testing.T) { testInterrupt(t, false) })
+	t.Run("giving way", func(t *testing.T) { testInterrupt(t, true) })
 }
 
 func testInterrupt(t *testing.T, gives bool) {
@@ -96,7 +90,7 @@ func testInterrupt(t *testing.T, gives bool) {
 	marks := t.TempDir()
 	began := filepath.Join(marks, "began")
 	go func() {
-		for { // the shell has started to wait
+		for { // until the shell has started to wait
 			if _, err := os.Stat(began); err == nil {
 				cancel()
 				return

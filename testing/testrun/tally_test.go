@@ -28,6 +28,16 @@ func read(t *testing.T, said *strings.Builder, events string) *tally {
 	return tests
 }
 
+// says checks that output has all these words.
+func says(t *testing.T, said *strings.Builder, words ...string) {
+	t.Helper()
+	for _, want := range words {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, said)
+		}
+	}
+}
+
 // A failed test is shown when it fails, with the end of its output, so one need
 // not wait for the others.
 func TestFailureIsToldAtOnce(t *testing.T) {
@@ -41,11 +51,7 @@ func TestFailureIsToldAtOnce(t *testing.T) {
 		events += out("TestC", line)
 	}
 	read(t, &said, ev("start", "")+ev("run", "TestC")+events+ev("fail", "TestC"))
-	for _, want := range []string{"failed: p TestC after ", "\n\t...\n", "\t    c_test.go:1: line 39\n"} {
-		if !strings.Contains(said.String(), want) {
-			t.Errorf("output lacks %q:\n%s", want, said.String())
-		}
-	}
+	says(t, &said, "failed: p TestC after ", "\n\t...\n", "\t    c_test.go:1: line 39\n")
 	if strings.Contains(said.String(), "line 20\n") {
 		t.Errorf("more than the end of the output:\n%s", said.String())
 	}
@@ -85,11 +91,7 @@ func TestReport(t *testing.T) {
 			if ok := tests.report(3 * time.Minute); ok != tt.ok {
 				t.Errorf("ok = %v, want %v", ok, tt.ok)
 			}
-			for _, want := range tt.want {
-				if !strings.Contains(said.String(), want) {
-					t.Errorf("output lacks %q:\n%s", want, said.String())
-				}
-			}
+			says(t, &said, tt.want...)
 		})
 	}
 }
@@ -137,11 +139,7 @@ func TestAgain(t *testing.T) {
 			if ok := all.report(time.Minute); ok != tt.ok || err != nil {
 				t.Errorf("ok = %v, want %v; %v", ok, tt.ok, err)
 			}
-			for _, want := range tt.want {
-				if !strings.Contains(said.String(), want) {
-					t.Errorf("output lacks %q:\n%s", want, said.String())
-				}
-			}
+			says(t, &said, tt.want...)
 			if tt.wantNot != "" && strings.Contains(said.String(), tt.wantNot) {
 				t.Errorf("output has %q:\n%s", tt.wantNot, said.String())
 			}
