@@ -6,34 +6,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
-	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
-
-func TestLeftoverWarning(t *testing.T) {
-	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	for _, tt := range []struct {
-		leftover site.Leftover
-		want     string
-	}{
-		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which is not on this machine"},
-		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at}, "owner unknown"},
-	} {
-		got := leftoverWarning(tt.leftover)
-		if !strings.Contains(got, tt.want) || !strings.Contains(got, "meshtrial cluster restore --run r1") {
-			t.Errorf("%q, want %q", got, tt.want)
-		}
-	}
-}
 
 // The next run names what an earlier one left in place.
 func TestKeptNotes(t *testing.T) {

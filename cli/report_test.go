@@ -13,6 +13,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
@@ -46,49 +47,41 @@ func writeSimulated(t *testing.T, dir string, blocks int, overhead, scatter floa
 // writeSimulatedAs is writeSimulated for another study, with a header modified by change.
 func writeSimulatedAs(t *testing.T, dir, text string, blocks int, overhead, scatter float64, valid bool, change func(*record.Header)) {
 	t.Helper()
-	s, err := study.Parse([]byte(text), "study.yaml", nil)
-	must.OK(t, err)
-	plan, err := study.NewPlan(s, 5)
-	must.OK(t, err)
-	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	header := record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: filepath.Base(dir), Study: s.Name, Started: start, Seed: 5, Lab: "local",
-		Rules:   verdict.Limits(nil).Rules(kinds.Of(s).Limits),
-		Machine: record.Machine{CPUModel: "simulated", CPUs: 2, Kernel: "6.1"}}
+	plan := analysistest.PlanOf(t, text, 5)
+	header := analysistest.MadeUp(plan, filepath.Base(dir), 0, nil).Header
+	header.Rules = verdict.Limits(nil).Rules(kinds.Of(plan.Study).Limits)
+	header.Machine = record.Machine{CPUModel: "simulated", CPUs: 2, Kernel: "6.1"}
 	change(&header)
-	d, err := store.Create(dir, header, []byte(text), s.Marshal())
+	d, err := store.Create(dir, header, []byte(text), plan.Study.Marshal())
 	must.OK(t, err)
 	defer d.Close()
 	r := rand.New(rand.NewPCG(uint64(blocks), uint64(1000*overhead)))
-	for block := range blocks {
-		for order, slot := range plan.Block(block) {
-			trial := simulatedTrial(r, block, order, slot.Repeat, plan.Cells[slot.Cell], overhead, scatter)
-			if !valid {
-				trial.Validity = record.Validity{Checks: []record.Check{{Name: "mode_active", Detail: "the proxy counted no request"}}}
-			}
-			trial.Hist, err = d.WriteHist(trial.ID, simulatedHist(t, r, trial.Load.Intended.At(0.5)))
-			must.OK(t, err)
-			must.OK(t, d.Append(trial))
+	analysistest.MadeUp(plan, header.RunID, blocks, func(_ *record.Run, trial *record.Trial) {
+		simulate(r, trial, overhead, scatter)
+		if !valid {
+			trial.Validity = record.Validity{Checks: []record.Check{{Name: "mode_active", Detail: "the proxy counted no request"}}}
 		}
-	}
+		trial.Hist, err = d.WriteHist(trial.ID, simulatedHist(t, r, trial.Load.Intended.At(0.5)))
+		must.OK(t, err)
+		must.OK(t, d.Append(*trial))
+	})
 }
 
-func simulatedTrial(r *rand.Rand, block, order, repeat int, cell record.Cell, overhead, scatter float64) record.Trial {
-	at := time.Date(2026, 11, 21, 10, block, 3*order, 0, time.UTC)
+func simulate(r *rand.Rand, trial *record.Trial, overhead, scatter float64) {
+	at := analysistest.Began.Add(time.Duration(trial.Block)*time.Minute + 3*time.Duration(trial.Order)*time.Second)
+	trial.Started, trial.Ended, trial.Window = at, at.Add(3*time.Second), record.Window{Start: at, Seconds: 1, Intervals: 4}
 	level, cpu := 100.0, 1e-4
-	if cell[study.FactorSidecars] == "both" {
+	if trial.Cell[study.FactorSidecars] == "both" {
 		level, cpu = level+overhead, 3e-4
 	}
 	level *= math.Exp(scatter * r.NormFloat64())
-	trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: repeat,
-		Started: at, Ended: at.Add(3 * time.Second), Window: record.Window{Start: at, Seconds: 1, Intervals: 4}, Validity: record.Validity{Valid: true},
-		Load:   &record.Load{Rate: 1000, Scheduled: 1000, Completed: 1000, Within: record.Within{Answered: 1000}, AchievedRPS: 1000, Lag: record.LatencyAt(0.9, 20, 0.99, 20, 0.999, 20)},
-		CPU:    map[string]record.CPU{},
-		Memory: map[string]record.Memory{record.PartWorker: {PSSBytes: 14_000_000}}}
+	trial.Load = &record.Load{Rate: 1000, Scheduled: 1000, Completed: 1000, Within: record.Within{Answered: 1000}, AchievedRPS: 1000,
+		Lag: record.LatencyAt(0.9, 20, 0.99, 20, 0.999, 20)}
+	trial.Memory[record.PartWorker] = record.Memory{PSSBytes: 14_000_000}
 	trial.Load.Intended.Set(0.5, level)
 	total := cpu * 1000 * math.Exp(0.01*r.NormFloat64())
 	trial.CPU[record.PartMachine] = record.CPU{UserS: 0.6 * total, SystemS: 0.4 * total}
 	trial.CPU[record.PartWorker] = record.CPU{UserS: 0.01, SystemS: 0.015}
-	return trial
 }
 
 func simulatedHist(t *testing.T, r *rand.Rand, level float64) []byte {
