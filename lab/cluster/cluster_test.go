@@ -230,30 +230,6 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-func TestOpenBadInput(t *testing.T) {
-	good := fakeAPI(t, everything)
-	broken := filepath.Join(t.TempDir(), "broken")
-	must.OK(t, os.WriteFile(broken, []byte("clusters: 12\n"), 0o600))
-	for name, o := range map[string]Options{
-		"no file":    {Kubeconfig: filepath.Join(t.TempDir(), "none")},
-		"no YAML":    {Kubeconfig: broken},
-		"no context": {Kubeconfig: good, Context: "elsewhere"},
-	} {
-		if _, err := Open(context.Background(), o); errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
-			t.Errorf("%s: %v (hint %q)", name, err, errs.Hint(err))
-		}
-	}
-	// Neither a flag, nor the variable, nor the file in the home folder.
-	none := filepath.Join(t.TempDir(), "none")
-	t.Setenv("KUBECONFIG", none)
-	if _, err := Open(context.Background(), Options{}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), none) || !strings.Contains(errs.Hint(err), "--kubeconfig") {
-		t.Errorf("no kubeconfig at all: %v (hint %q)", err, errs.Hint(err))
-	}
-	if _, err := Open(context.Background(), Options{Kubeconfig: kubeconfig(t, "http://127.0.0.1:1")}); err == nil || errs.Code(err) != errs.CodeFailure || errs.Hint(err) == "" {
-		t.Errorf("a cluster that does not respond: %v", err)
-	}
-}
-
 // Errors about a kubeconfig name its file and context, and say what to do.
 func TestKubeconfigErrors(t *testing.T) {
 	dir := t.TempDir()
@@ -276,6 +252,7 @@ func TestKubeconfigErrors(t *testing.T) {
 	}{
 		"no file":                   {Options{Kubeconfig: filepath.Join(dir, "none")}, "", "no kubeconfig: no file " + filepath.Join(dir, "none"), nameOne},
 		"no files":                  {Options{}, "/nowhere/a:/nowhere/b", "no kubeconfig: no file /nowhere/a or /nowhere/b", nameOne},
+		"no YAML":                   {Options{Kubeconfig: write("broken", "clusters: 12\n")}, "", "kubeconfig: error loading config file", nameReadable},
 		"no contexts":               {Options{Kubeconfig: empty}, "", "no kubeconfig: " + empty + " has no contexts", nameOne},
 		"no such context":           {Options{Kubeconfig: good, Context: "elsewhere"}, "", "kubeconfig " + good + ` has no context "elsewhere"`, choose},
 		"no such context in files":  {Options{Context: "elsewhere"}, good + ":/nowhere:" + empty, "kubeconfig " + good + ", " + empty + ` has no context "elsewhere"`, choose},

@@ -36,15 +36,3 @@ func FuzzEntry(f *testing.F) {
 		}
 	})
 }
-
-// FuzzChartAddress verifies that any address of an index is resolved or rejected.
-func FuzzChartAddress(f *testing.F) {
-	f.Add("istiod-1.30.2.tgz")
-	f.Add("https://example.com/a b.tgz")
-	f.Add("://")
-	f.Fuzz(func(t *testing.T, chart string) {
-		if at, err := ChartRepository("https://example.com/charts/").address(chart); err == nil && at == "" {
-			t.Errorf("%q has no address", chart)
-		}
-	})
-}

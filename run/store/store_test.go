@@ -490,13 +490,3 @@ func FuzzTrials(f *testing.F) {
 		}
 	})
 }
-
-func FuzzMergeHist(f *testing.F) {
-	f.Add([]byte("#[StartTime: 0]\nTag=intended,0.000,0.250,1.0,HISTFAAAAA==\n"))
-	f.Add([]byte("Tag=send"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if h, err := MergeHist(data); err == nil && (h.Intended == nil || h.Send == nil) {
-			t.Fatal("no histogram")
-		}
-	})
-}
