@@ -83,7 +83,12 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	f.Warnings = append(f.Warnings, plan.Warnings()...)
 	f.Published = o.published(f.Findings)
 	f.Assertions = JudgeAssertions(ofFindings, f)
-	return withoutNulls(f), nil
+	list(&f.Findings)
+	list(&f.NoiseFloor)
+	list(&f.Assertions)
+	list(&f.Parts)
+	list(&f.Factors)
+	return f, nil
 }
 
 // otherRules warns of trials that were judged by rules other than today's.
@@ -97,16 +102,7 @@ func (o *Observations) otherRules() []note.Note {
 	return nil
 }
 
-// withoutNulls makes empty lists appear as lists in JSON instead of null.
-func withoutNulls(f record.Findings) record.Findings {
-	list(&f.Findings)
-	list(&f.NoiseFloor)
-	list(&f.Assertions)
-	list(&f.Parts)
-	list(&f.Factors)
-	return f
-}
-
+// list makes an empty list appear as a list in JSON instead of null.
 func list[T any](all *[]T) {
 	if *all == nil {
 		*all = []T{}

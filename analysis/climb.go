@@ -53,10 +53,6 @@ type searchedCell struct {
 	cell, block int
 }
 
-func newSearched() *searched {
-	return &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}, measures: map[string]searchedMeasure{}}
-}
-
 func (o *Observations) measure(s study.Search) (m Measure, overhead, ok bool) {
 	found, known := o.searched.measures[s.Finding]
 	if !known {

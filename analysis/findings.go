@@ -156,7 +156,11 @@ func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 	}
 	if m.Net && f.Low <= 0 {
 		f.Verdict = record.VerdictInconclusive
-		f.Warnings = append(f.Warnings, noiseWarning(f))
+		below := noteIdleVaries.Of()
+		if f.Estimate <= 0 {
+			below = noteBelowIdle.Of(words.Quantity(-f.Estimate, f.Unit))
+		}
+		f.Warnings = append(f.Warnings, below)
 	}
 	if m.Warn != nil {
 		f.Warnings = append(f.Warnings, m.Warn(o, cell)...)
@@ -184,14 +188,6 @@ func (o *Observations) Margin(level float64) float64 {
 		return 0
 	}
 	return float64(o.Plan.Study.Margin) * math.Abs(level)
-}
-
-// noiseWarning explains why a net cost cannot be distinguished from zero.
-func noiseWarning(f record.Finding) note.Note {
-	if f.Estimate <= 0 {
-		return noteBelowIdle.Of(words.Quantity(-f.Estimate, f.Unit))
-	}
-	return noteIdleVaries.Of()
 }
 
 // faults returns the finding of unwanted events per trial in a cell, with the range over

@@ -41,7 +41,11 @@ type Observations struct {
 // belongs to another study and is an error. The kind receives the assertions about single
 // trials.
 func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) (*Observations, error) {
-	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, merged: map[turns][]stat.Counts{}, Events: map[string][]*record.Event{}, searched: newSearched(), kind: k, Decided: map[int]any{}}
+	o := &Observations{
+		Plan: plan, Run: run, kind: k, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, merged: map[turns][]stat.Counts{},
+		Events: map[string][]*record.Event{}, Decided: map[int]any{},
+		searched: &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}, measures: map[string]searchedMeasure{}},
+	}
 	if o.kind.Begin != nil {
 		o.Own = o.kind.Begin(ofTrials)
 	}
@@ -111,18 +115,10 @@ func (o *Observations) units() (out [][]int, onePods bool) {
 			last[d], deployed[unit] = unit, true
 		}
 	}
-	if len(deployed) == 1 && len(o.Blocks) > 1 {
-		return o.eachBlock(), true
+	if len(deployed) != 1 || len(o.Blocks) < 2 {
+		return out, false
 	}
-	return out, false
-}
-
-// eachBlock makes each block a unit, for lack of a second deployment.
-func (o *Observations) eachBlock() (out [][]int) {
-	for _, block := range o.Blocks {
-		out = append(out, []int{block})
-	}
-	return out
+	return slices.Collect(slices.Chunk(o.Blocks, 1)), true
 }
 
 // SamePods reports whether several blocks had the same pods, all of them or in succession:
