@@ -240,21 +240,19 @@ func TestCompare(t *testing.T) {
 	now := Assess(Evidence{Proxies: append(sidecars(8, 0.002, 0.0003), Proxy{Kind: Istiod, Cores: new(3.0), Bytes: new(1e9)}, Proxy{Kind: Ztunnel, Cores: new(1.0), Bytes: new(1.0)}),
 		Limits: &advice.Report{Advice: []advice.Judgement{{Rule: "two"}, {Rule: "three"}, {Rule: "not known"}}, Undecided: []advice.Judgement{{Rule: "no longer known"}}}})
 	now.Compare(read)
-	got := map[string][2]float64{}
+	got := map[string]Change{}
 	for _, c := range now.Against.Figures {
-		got[c.Name+string(c.Kind)] = [2]float64{c.Old, c.New}
+		got[c.Name+string(c.Kind)] = c
 	}
 	for name, want := range map[string][2]float64{FigureCount + "sidecar": {6, 8}, FigureCores + "istiod": {1, 3}, FigureMemory + "istiod": {1e9, 1e9}, FigureRequests: {75, 140}, FigureCount + "ztunnel": {1, 1}} {
-		if got[name] != want {
-			t.Errorf("%s: %v, want %v", name, got[name], want)
+		if c := got[name]; c.Old != want[0] || c.New != want[1] {
+			t.Errorf("%s: %+v, want %v", name, c, want)
 		}
 	}
-	trends := map[string]Trend{}
-	for _, c := range now.Against.Figures {
-		trends[c.Name+string(c.Kind)] = c.Trend
-	}
-	if trends[FigureCores+"istiod"] != "" || trends[FigureCoresEach+"istiod"] != "" || trends[FigureIdle+"sidecar"] != Better || trends[FigureMemory+"istiod"] != "" || trends[FigureRequests] != "" {
-		t.Errorf("trends: %v", trends)
+	for name, want := range map[string]Trend{FigureCores + "istiod": "", FigureCoresEach + "istiod": "", FigureIdle + "sidecar": Better, FigureMemory + "istiod": "", FigureRequests: ""} {
+		if got[name].Trend != want {
+			t.Errorf("%s: %q, want %q", name, got[name].Trend, want)
+		}
 	}
 	for _, name := range []string{FigureCores + "ztunnel", FigureServices} { // one of the two does not know it
 		if _, there := got[name]; there {

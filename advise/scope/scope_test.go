@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/streamtest"
 )
 
 // recorded returns a dump recorded from a proxy in a lab, with only addresses
@@ -234,9 +235,9 @@ func TestWhatIsNoDump(t *testing.T) {
 	if !errors.Is(err, broken) || errs.Code(err) != errs.CodeFailure {
 		t.Errorf("%v", err)
 	}
-	// An endless value ends at the limit.
-	endless := io.MultiReader(strings.NewReader(`{"configs":[{"@type":"x/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[{"a":"`), letters{})
-	if _, err := ReadDump(endless, "x", Options{MaxResource: 1 << 20}); err == nil || !strings.Contains(err.Error(), "longer than 1 MB") {
+	// A long value ends at the limit.
+	long := `{"configs":[{"@type":"x/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[{"a":"` + strings.Repeat("x", 4<<20)
+	if _, err := ReadDump(strings.NewReader(long), "x", Options{MaxResource: 1 << 20}); err == nil || !strings.Contains(err.Error(), "longer than 1 MB") {
 		t.Errorf("%v", err)
 	}
 }
@@ -244,23 +245,11 @@ func TestWhatIsNoDump(t *testing.T) {
 // The members of a document that is not a list share a limit.
 func TestObjectWithoutEnd(t *testing.T) {
 	member := `"a":"` + strings.Repeat("x", 1<<20) + `",`
-	parts := []io.Reader{strings.NewReader("{")}
-	for range MaxResource>>20 + 1 {
-		parts = append(parts, strings.NewReader(member))
-	}
-	err := ReadObjects(io.MultiReader(parts...), func(string, json.RawMessage) error { return errors.New("an object") })
+	members := streamtest.Parts(MaxResource>>20+1, func(int) string { return member })
+	err := ReadObjects(io.MultiReader(strings.NewReader("{"), members), func(string, json.RawMessage) error { return errors.New("an object") })
 	if err == nil || !strings.Contains(err.Error(), "longer than 64 MB together") {
 		t.Errorf("%v", err)
 	}
-}
-
-type letters struct{}
-
-func (letters) Read(b []byte) (int, error) {
-	for i := range b {
-		b[i] = 'x'
-	}
-	return len(b), nil
 }
 
 // A section that this version does not know is counted as unattributed.

@@ -61,12 +61,8 @@ const storyPages = 400
 // made-up metrics that is replaced halfway.
 func recordStory(t *testing.T, r *Recorder, from, to int) {
 	t.Helper()
-	var recorded [2][]byte
-	for i, name := range []string{"before", "after"} {
-		var err error
-		recorded[i], err = os.ReadFile("testdata/istiod-" + name + ".txt")
-		must.OK(t, err)
-	}
+	first, second := fixtures(t)
+	recorded := [2][]byte{[]byte(first), []byte(second)}
 	for i := from; i < to; i++ {
 		at := after(float64(5 * i))
 		if i%40 == 0 {

@@ -286,9 +286,7 @@ func TestOnly(t *testing.T) {
 			t.Errorf("%s", s)
 		}
 	}
-	if got := sidecar(r, "bank/default"); got != "create ~/*" {
-		t.Error(got)
-	}
+	checkSidecars(t, r, map[string]string{"bank/default": "create ~/*"})
 }
 
 // Durations are formatted in whole units.
@@ -328,11 +326,8 @@ func TestOld(t *testing.T) {
 		m.sees(Edge{From: Workload{"shop", "report"}, Host: host, Count: 1, Sources: AccessLog, Span: At(at, at)})
 	}
 	r := m.generate(Options{Window: 30 * 24 * time.Hour})
-	for host, want := range map[string]bool{"audit": true, "yearly": false} {
-		if got := lets(r, m, Workload{"shop", "report"}, Host{"bank", host + ".bank.svc.cluster.local"}); got != want {
-			t.Errorf("%s: %v, %s", host, got, sidecar(r, "shop/report"))
-		}
-	}
+	m.checkLets(r, Workload{"shop", "report"}, true, Host{"bank", "audit.bank.svc.cluster.local"})
+	m.checkLets(r, Workload{"shop", "report"}, false, Host{"bank", "yearly.bank.svc.cluster.local"})
 	if len(r.Old) != 1 || r.Old[0].Host != "yearly.bank.svc.cluster.local" {
 		t.Errorf("%+v", r.Old)
 	}
@@ -345,9 +340,7 @@ func TestPassthroughToAService(t *testing.T) {
 		m.obs.left(Workload{"shop", "cart"}, host, Metrics, Span{})
 	}
 	r := m.generate(Options{})
-	if got := sidecar(r, "shop/cart"); got != "create bank/audit.bank.svc.cluster.local" {
-		t.Error(got)
-	}
+	checkSidecars(t, r, map[string]string{"shop/cart": "create bank/audit.bank.svc.cluster.local"})
 	if o := opened(r, OpenPassthrough, ""); o == nil || !slices.Equal(o.Hosts, []string{"audit.bank", "example.com"}) {
 		t.Errorf("%+v", r.Open)
 	}

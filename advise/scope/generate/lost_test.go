@@ -213,9 +213,7 @@ func TestIdleWorkloads(t *testing.T) {
 	if lets(r, m, Workload{"bank", "pay"}, far) {
 		t.Errorf("a Job that has ended widens others: %+v", r.Open)
 	}
-	if got := sidecar(r, "shop/bare"); got != "-" {
-		t.Error(got)
-	}
+	checkSidecars(t, r, map[string]string{"shop/bare": "-"})
 	if r.Saving.Proxies != 3 {
 		t.Errorf("%d proxies, want those that run", r.Saving.Proxies)
 	}

@@ -134,9 +134,7 @@ func TestHostsThatNobodyKnows(t *testing.T) {
 		m.sees(e)
 	}
 	r := m.generate(Options{})
-	if got := sidecar(r, "shop/cart"); got != "create other/remote.other.svc.cluster.local" {
-		t.Error(got)
-	}
+	checkSidecars(t, r, map[string]string{"shop/cart": "create other/remote.other.svc.cluster.local"})
 	if o := opened(r, OpenUnwritable, "cart"); o == nil || len(o.Hosts) != 3 {
 		t.Errorf("%+v", r.Open)
 	}
