@@ -123,7 +123,8 @@ func (l *looks) read(ctx context.Context, node string, targets []observe.Target,
 	if !memory {
 		l.machine[1][node] = shot.Machine
 		l.add(shot, parts)
-		at := shot.Machine.AtUnixNS - l.t.ahead[node]
+		begun := l.machine[0][node]
+		at := begun.AtUnixNS + int64(shot.Machine.Elapsed(begun)) - l.t.ahead[node] // even if its clock was set
 		if first && l.nodes[node] {
 			l.begun = max(l.begun, at)
 		}

@@ -161,6 +161,19 @@ func TestFirstLookThatFails(t *testing.T) {
 	}
 }
 
+// The time over which CPU was counted does not depend on a clock that is set meanwhile.
+func TestCountedWhileClockIsSet(t *testing.T) {
+	shot := observe.Snapshot{Machine: observe.MachineSample{AtUnixNS: 5e9, BootID: "1", CPUs: 2}}
+	client := through(func(*http.Request) (*http.Response, error) { return answerOf(shot) })
+	l := looksAt(&site.Site{Observers: map[string]observe.Client{"a": client}, Control: []site.Pod{{UID: "1", Node: "a"}}})
+	must.OK(t, l.cost(t.Context(), false))
+	shot.Machine.AtUnixNS, shot.Machine.SteppedNS = 5.5e9, -1.5e9
+	must.OK(t, l.cost(t.Context(), false))
+	if got := l.counted(); got != 2 {
+		t.Errorf("counted for %v s", got)
+	}
+}
+
 // twoNodes is a lab of two nodes on this machine.
 type twoNodes struct{ lab.Lab }
 
