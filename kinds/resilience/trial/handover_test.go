@@ -3,9 +3,11 @@ package trial
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -70,6 +72,21 @@ func TestAnyOrderOfSteps(t *testing.T) {
 					t.Fatalf("a worker does %v, wanted %v", got, stands)
 				}
 			}
+		}
+	})
+}
+
+// Workers that do not answer delay a step once, whatever their number.
+func TestConnectsToSilentWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})}
+		begin := time.Now()
+		(&handover{apis: slices.Repeat([]control.Client{{HTTPClient: silent, BaseURL: "http://worker"}}, 3)}).connect(t.Context())
+		if took := time.Since(begin); took != connectTime {
+			t.Errorf("connected for %v", took)
 		}
 	})
 }

@@ -59,9 +59,9 @@ func (r *ready) Worker(a *fault.Worker) error {
 		lives: func(i int) bool { return r.census.lives(chosen[i].uid) }}
 	for _, pod := range chosen {
 		api := control.Client{HTTPClient: r.Dialer.Client(r.Namespace, pod.Name, site.WorkerControlPort), BaseURL: lab.InPod}
-		_, _ = api.Config(r.ctx) // it connects, so that the step begins sooner
 		c.apis, c.names = append(c.apis, api), append(c.names, pod.Name)
 	}
+	c.connect(r.ctx)
 	return r.holds(&execution{target: strings.Join(c.names, ", "), begin: c.begin, prove: c.prove, end: r.unlessOver(c.end)}, nil)
 }
 
@@ -185,6 +185,20 @@ type handover struct {
 	set   func(*control.Config)
 
 	before, after []control.Config
+}
+
+// connectTime limits the connecting to workers, which one that is paused would prevent.
+const connectTime = time.Second
+
+// connect connects to the workers, so that the step begins sooner.
+func (c *handover) connect(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	var wait sync.WaitGroup
+	for _, api := range c.apis {
+		wait.Go(func() { _, _ = api.Config(ctx) }) // begin reports a worker that does not answer
+	}
+	wait.Wait()
 }
 
 // begin applies the change, on all workers at once.
