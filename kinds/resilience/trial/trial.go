@@ -84,7 +84,7 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 	}()
 	defer func() { err = errors.Join(err, t.clear(ctx)) }()
 	t.say("trial %s begins", t.job.ID)
-	if err := inOrder(ctx, t.putRight, t.findObservers, t.compareClocks, t.setControl, t.deploy); err != nil {
+	if err := inOrder(ctx, t.putRight, t.findObservers, t.compareClocks, t.setControl, t.controlBefore, t.deploy); err != nil {
 		return done, err
 	}
 	if err := t.prepare(ctx); err != nil {
@@ -130,7 +130,7 @@ func (t *scenarioTrial) deploy(ctx context.Context) error {
 	s := t.scene
 	begin := time.Now()
 	t.say("%d services with %d pods, %d clients", len(s.scenario.Graph.Services), s.scenario.Graph.Pods(), s.scenario.Clients)
-	if err := inOrder(ctx, t.controlBefore, t.follow, t.labelFirst, t.create); err != nil {
+	if err := inOrder(ctx, t.follow, t.labelFirst, t.create); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
