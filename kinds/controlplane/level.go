@@ -34,15 +34,15 @@ func numberLevel(what string, high float64) func(string) (string, *study.Error) 
 	}
 }
 
-// orWord parses one word, or what another function parses.
-func orWord(word string, parse func(string) (string, *study.Error)) func(string) (string, *study.Error) {
+// orWord parses one word, or what another function parses; what describes that in hints.
+func orWord(word, what string, parse func(string) (string, *study.Error)) func(string) (string, *study.Error) {
 	return func(s string) (string, *study.Error) {
 		if s == word {
 			return s, nil
 		}
 		out, c := parse(s)
 		if c != nil && c.Hint == "" {
-			c.Hint = "a whole number, or " + word
+			c.Hint = what + ", or " + word
 		}
 		return out, c
 	}

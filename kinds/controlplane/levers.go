@@ -43,7 +43,7 @@ var namedLevers = asInstalled([]study.Factor{
 		"*", ".", "~").Labelled(study.Says("exportTo %s")),
 	study.Text(FactorDiscoverySelectors, study.ScopeMesh, study.LevelNone,
 		"Namespaces that istiod watches, by a label they have (key=value) or lack (key!=value); none for all.",
-		`^(none|[^=! ]+!?=[^=! ]*)$`, orWord(study.LevelNone, selectorLevel), "none", "istio-discovery=enabled", "team!=other").
+		`^(none|[^=! ]+!?=[^=! ]*)$`, orWord(study.LevelNone, "key=value or key!=value", selectorLevel), "none", "istio-discovery=enabled", "team!=other").
 		Labelled(study.Says("namespaces with %s", study.LevelNone, "all namespaces")),
 	study.Choice(FactorDNSCapture, study.ScopeMesh, "false",
 		"Whether sidecars answer DNS themselves, from a table of names that istiod sends.", "true", "false").
@@ -60,22 +60,22 @@ var namedLevers = asInstalled([]study.Factor{
 		"PILOT_ENABLE_EDS_DEBOUNCE: whether changes of endpoints are debounced too.", "true", "false").
 		InEnv("PILOT_ENABLE_EDS_DEBOUNCE").Labelled(study.OnOff("EDS debounce")),
 	study.Text(FactorPushThrottle, study.ScopeIstiod, study.LevelDefault,
-		"PILOT_PUSH_THROTTLE: concurrent pushes; default is istiod's built-in number. Proved only by the running istiod's environment.", `^(default|[1-9][0-9]*)$`, orWord(study.LevelDefault, study.IntegerLevel(1, 10_000)), "default", "100").
+		"PILOT_PUSH_THROTTLE: concurrent pushes; default is istiod's built-in number. Proved only by the running istiod's environment.", `^(default|[1-9][0-9]*)$`, orWord(study.LevelDefault, "a whole number", study.IntegerLevel(1, 10_000)), "default", "100").
 		NumericIn("", nil).OrPlain().InEnv("PILOT_PUSH_THROTTLE").Labelled(study.Says("push throttle %s")),
 	study.Text(FactorRequestLimit, study.ScopeIstiod, study.LevelDefault,
-		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod accepts per second; default is istiod's built-in number. Proved only by the running istiod's environment.", `^(default|[0-9]+(\.[0-9]+)?)$`, orWord(study.LevelDefault, numberLevel("requests per second", 1_000_000)), "default", "100").
+		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod accepts per second; default is istiod's built-in number. Proved only by the running istiod's environment.", `^(default|[0-9]+(\.[0-9]+)?)$`, orWord(study.LevelDefault, "a number", numberLevel("requests per second", 1_000_000)), "default", "100").
 		NumericIn("requests/s", nil).OrPlain().InEnv("PILOT_MAX_REQUESTS_PER_SECOND").Labelled(study.Says("request limit %s")),
 	count(FactorIstiodReplicas, study.ScopeIstiod, "1", "replicas", "Replicas of istiod.", 1, "1", "2").
 		Labelled(study.Counts("replica")),
 	study.Text(FactorConnectionAge, study.ScopeIstiod, "30m",
 		"--keepaliveMaxServerConnectionAge: maximum age of a proxy's connection, varied at random by up to 10%; istiod then asks the proxy to reconnect, perhaps to another replica, and closes the connection 10 s later. none for no limit. Proved by the command line of istiod's pods.",
-		study.TimeOrNone, orWord(study.LevelNone, ageLevel), "30m", "1m", study.LevelNone).
+		study.TimeOrNone, orWord(study.LevelNone, "a time such as 30m", ageLevel), "30m", "1m", study.LevelNone).
 		NumericIn("s", study.SecondsValue).InFlag("keepaliveMaxServerConnectionAge").Labelled(study.Says("connections of up to %s", study.LevelNone, "connections of any age")),
 	study.Text(FactorIstiodCPU, study.ScopeIstiod, study.LevelNone,
 		"CPU limit of istiod in Kubernetes notation, or none.", `^(none|[0-9]+(\.[0-9]+)?m?)$`, study.CPULevel, "none", "1", "500m").
 		NumericIn("CPUs", study.CPUValue).OrPlain().Labelled(study.Says("istiod CPU %s")),
 	study.Text(FactorIstiodMemory, study.ScopeIstiod, study.LevelNone,
-		"Memory limit of istiod in Kubernetes notation, or none.", `^(none|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?)$`, orWord(study.LevelNone, memoryLevel), "none", "1536Mi", "2Gi").
+		"Memory limit of istiod in Kubernetes notation, or none.", `^(none|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?)$`, orWord(study.LevelNone, "an amount such as 512Mi", memoryLevel), "none", "1536Mi", "2Gi").
 		NumericIn("bytes", memoryBytes).Labelled(study.Says("istiod memory %s")),
 	study.Text(FactorIstiodCPURequest, study.ScopeIstiod, "",
 		"CPU request of istiod in Kubernetes notation: decides on scheduling, and its share when CPU is short.",

@@ -108,6 +108,8 @@ func TestRefuses(t *testing.T) {
 		{"host twice", minimalControl + "settings: {sidecar_hosts: \"./*,./*\"}\n", "4:27", "given twice", ""},
 		{"namespace of a host", minimalControl + "settings: {sidecar_hosts: \"A/*\"}\n", "4:27", "not a valid namespace", ""},
 		{"selector", minimalControl + "settings: {discovery_selectors: enabled}\n", "4:33", "selects no namespaces", "key=value"},
+		{"label of a selector", minimalControl + "settings: {discovery_selectors: \"a b=c\"}\n", "4:33", "not a valid label key", "key=value or key!=value, or none"},
+		{"age below zero", minimalControl + "settings: {connection_age: -5m}\n", "4:28", "is negative", "a time such as 30m, or none"},
 		{"memory without unit", minimalControl + "settings: {istiod_memory: 5}\n", "4:27", "out of range", "1Mi"},
 		{"memory unit", minimalControl + "settings: {istiod_memory: 5GiB}\n", "4:27", "not a number", "512Mi"},
 		{"environment", minimalControl + "settings: {istiod_env: A}\n", "4:24", "not an environment variable", "NAME=VALUE"},
