@@ -127,7 +127,8 @@ func newRuling(t record.Trial, e Evidence, l verdict.Limits) *ruling {
 	t.Control = &control // do not modify the caller's
 	r := &ruling{trial: t, seen: e, limits: l}
 	a := e.accountant()
-	r.events, r.sum = a.account(), a.sum
+	r.events = a.account()
+	r.sum = a.sum
 	return r
 }
 
