@@ -1,8 +1,8 @@
 // Package findings analyzes control-plane studies: how long changes took to reach each proxy
-// (convergence.go, pairs.go), the stages of their way (stages.go), pushes, sizes and staleness
-// (measures.go, series.go), what istiod spent (cost.go) and how real sidecars would change that
-// (fidelity.go), what real sidecars without requests used (sidecars.go), how new proxies join
-// (join.go), how all of them recover from a disruption (recovery.go), and what real requests met
+// (convergence.go), the stages of their way (stages.go), pushes, sizes and staleness (measures.go,
+// series.go), what istiod spent (cost.go) and how real sidecars would change that (fidelity.go), what
+// real sidecars without requests used (sidecars.go), how new proxies join and what they hold
+// (config.go), how all of them recover from a disruption (recovery.go), and what real requests met
 // (traffic.go). It is pure.
 package findings
 
