@@ -6,11 +6,31 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/testing/must"
 )
+
+// progress creates a file in a folder for each text that was wanted and has been written.
+type progress struct {
+	text   bytes.Buffer
+	said   string
+	wanted []string
+}
+
+func (p *progress) Write(text []byte) (int, error) {
+	n, _ := p.text.Write(text) // it never fails
+	for i, want := range p.wanted {
+		if regexp.MustCompile(want).Match(p.text.Bytes()) {
+			if err := os.WriteFile(filepath.Join(p.said, strconv.Itoa(i)), nil, 0o644); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
 
 // While go build is silent, make build reports what is being fetched, how many
 // packages of how many are compiled, and the remaining time; then go's own
@@ -29,15 +49,17 @@ func TestBuildSaysHowFarItIs(t *testing.T) {
 			script := `#!/bin/bash
 if [ "$1" = list ]; then seq 50; exit; fi
 if [ "$*" != "build -v -o out ./cmd/x" ]; then echo "called with $*" >&2; exit 9; fi
-echo "go: downloading m v1" >&2; sleep 2.5
-for i in $(seq 25); do echo "a/b$i" >&2; done; sleep 2.5
+said() { until [ -e "$SAID/$1" ]; do sleep 0.1; done; }
+echo "go: downloading m v1" >&2; said 0
+for i in $(seq 25); do echo "a/b$i" >&2; done; if [ "$STATUS" = 0 ]; then said 1; fi
 if [ "$STATUS" != 0 ]; then echo "# a/b25" >&2; echo "b25.go:3:1: no such thing" >&2; fi
 exit $STATUS
 `
 			must.OK(t, os.WriteFile(fake, []byte(script), 0o755))
-			cmd := exec.Command("../../.ci/build", "-o", "out", "./cmd/x")
-			cmd.Env = append(os.Environ(), "GO="+fake, "BUILD_SAY_EVERY=1", "STATUS="+string(rune('0'+c.status)))
-			var stderr bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), "../../.ci/build", "-o", "out", "./cmd/x")
+			said := t.TempDir()
+			cmd.Env = append(os.Environ(), "GO="+fake, "BUILD_SAY_EVERY=1", "SAID="+said, "STATUS="+string(rune('0'+c.status)))
+			stderr := progress{said: said, wanted: c.want}
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()
 			if cmd.ProcessState.ExitCode() != c.status {
@@ -47,8 +69,8 @@ exit $STATUS
 				t.Errorf("it does not say what it runs: %q", out)
 			}
 			for _, want := range c.want {
-				if !regexp.MustCompile(want).MatchString(stderr.String()) {
-					t.Errorf("nothing matches %q in\n%s", want, stderr.String())
+				if !regexp.MustCompile(want).MatchString(stderr.text.String()) {
+					t.Errorf("nothing matches %q in\n%s", want, stderr.text.String())
 				}
 			}
 		})
