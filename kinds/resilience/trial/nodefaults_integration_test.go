@@ -37,7 +37,7 @@ type faultBench struct {
 
 const (
 	faultServer = "server"
-	faultClient = "client"
+	faultClient = fault.LoadService
 )
 
 func newFaultBench(t *testing.T) *faultBench {
