@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
 	c.header.Set("Content-Type", "application/grpc")
 	c.header.Set("Te", "trailers")
 	if limit := seconds(spec.TimeoutS); limit > 0 { // as gRPC's libraries send a call's deadline
-		c.header.Set("Grpc-Timeout", strconv.FormatInt(max(1, int64(limit/time.Millisecond)), 10)+"m")
+		c.header.Set("Grpc-Timeout", strconv.FormatInt(int64((limit+time.Millisecond-1)/time.Millisecond), 10)+"m")
 	}
 	return c
 }
@@ -40,6 +41,7 @@ func appendMessage(b, message []byte) []byte {
 // judgeGRPC completes the outcome of a call that was answered. Its status is in the trailers, or in
 // the headers if there is no message.
 func judgeGRPC(out *outcome, resp *http.Response) {
+	whole := out.bytesRead >= grpcPrefix
 	out.bytesSent, out.bytesRead = out.bytesSent-grpcPrefix, max(0, out.bytesRead-grpcPrefix)
 	from := resp.Trailer
 	if from.Get("Grpc-Status") == "" {
@@ -52,6 +54,10 @@ func judgeGRPC(out *outcome, resp *http.Response) {
 		out.fail(failStatus, fmt.Errorf("HTTP status %d instead of gRPC", resp.StatusCode))
 	case err != nil:
 		out.fail(failProtocol, errors.New("grpc: an answer without a status"))
+	case code == 0 && !whole:
+		out.fail(failProtocol, errors.New("grpc: an answer without a message"))
+	case code != 0 && errors.Is(resp.Request.Context().Err(), context.DeadlineExceeded): // the server may have noticed too
+		out.fail(failTimeout, context.DeadlineExceeded)
 	case code != 0:
 		out.status = int(code)
 		why := codes.Code(code).String()

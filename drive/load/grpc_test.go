@@ -42,6 +42,7 @@ func TestGRPCKinds(t *testing.T) {
 		{"unavailable after headers", status(codes.Unavailable, true), failStatus, codes.Unavailable},
 		{"deadline exceeded", status(codes.DeadlineExceeded, false), failStatus, codes.DeadlineExceeded},
 		{"deadline exceeded after headers", status(codes.DeadlineExceeded, true), failStatus, codes.DeadlineExceeded},
+		{"no message", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Grpc-Status", "0") }, failProtocol, 0},
 		{"no gRPC", func(w http.ResponseWriter, r *http.Request) { http.Error(w, misleading, http.StatusServiceUnavailable) }, failStatus, http.StatusServiceUnavailable},
 		{"stream reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failReset, 0},
 		{"connection closed", func(_ http.ResponseWriter, r *http.Request) {
@@ -74,5 +75,18 @@ func TestGRPCKinds(t *testing.T) {
 				t.Errorf("%s, status %d (%v)", kinds[out.kind], out.status, out.why)
 			}
 		})
+	}
+}
+
+// A call that took too long has timed out, even if it was the server that said so.
+func TestGRPCTimeoutByServer(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://a/", nil)
+	must.OK(t, err)
+	var out outcome
+	judgeGRPC(&out, &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Grpc-Status": {"4"}}, Request: req})
+	if !out.failed || out.kind != failTimeout || out.status != 0 {
+		t.Errorf("%s, status %d (%v)", kinds[out.kind], out.status, out.why)
 	}
 }
