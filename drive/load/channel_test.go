@@ -221,6 +221,24 @@ func TestGRPCStreamFrames(t *testing.T) {
 	}
 }
 
+// A stream whose server asked for its end before the run begins is opened again by then.
+func TestStreamsThatLeaveBeforeTheRun(t *testing.T) {
+	spec := quick("grpc-stream://" + okServer(t) + "/")
+	ls := loopsOf(t, &spec)
+	t.Cleanup(ls.close)
+	l := ls.loops[0]
+	c, on := &l.conns[0], &l.streams.all[0]
+	must.OK(t, l.connect(c))
+	l.connected(c)
+	l.opened(c)
+	on.leaving, on.moving = true, true
+	l.openAll(0)
+	if c.state != held || on.leaving || !on.moving || l.conns[1].state != connecting {
+		t.Errorf("in state %d, leaving %v, moving %v; one that was shut in %d", c.state, on.leaving, on.moving, l.conns[1].state)
+	}
+	c.state = shut // close would close its socket again
+}
+
 // TestGRPCStreamWindows checks that messages beyond the peer's windows are kept back.
 func TestGRPCStreamWindows(t *testing.T) {
 	g, _ := newChannel(t, protocol.GRPCStream)

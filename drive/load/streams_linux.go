@@ -225,11 +225,14 @@ func (l *loop) later(c *conn, now int64) {
 	l.resting.push(l.conns, c.id)
 }
 
-// openAll begins to open the streams that are not open when the run begins.
+// openAll begins to open the streams that are not open when the run begins, and those that their server
+// has asked to leave: connectAll may have missed their end.
 func (l *loop) openAll(now int64) {
 	l.streams.before = false
 	for i := range l.conns {
-		if c := &l.conns[i]; c.state == shut && !l.max {
+		if c := &l.conns[i]; l.streams.all[i].leaving {
+			l.moved(c, now)
+		} else if c.state == shut && !l.max {
 			l.reopen(c, now)
 		}
 	}
