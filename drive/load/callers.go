@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 )
 
 // newCallers returns one caller for each connection.
@@ -97,9 +98,15 @@ type kindError struct {
 func (e *kindError) Error() string { return e.err.Error() }
 func (e *kindError) Unwrap() error { return e.err }
 
+// expired reports whether a call's time is over. The context's own timer may not have noticed yet.
+func expired(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
+}
+
 // kindOf returns the kind of failure of err.
 func kindOf(ctx context.Context, err error) failure {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+	if expired(ctx) || errors.Is(err, context.DeadlineExceeded) {
 		return failTimeout
 	}
 	var k *kindError

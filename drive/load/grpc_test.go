@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -78,15 +81,15 @@ func TestGRPCKinds(t *testing.T) {
 	}
 }
 
-// A call that took too long has timed out, even if it was the server that said so.
+// A call that takes too long has timed out, even if it is the server that ends it first.
 func TestGRPCTimeoutByServer(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 0)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://a/", nil)
-	must.OK(t, err)
-	var out outcome
-	judgeGRPC(&out, &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Grpc-Status": {"4"}}, Request: req})
-	if !out.failed || out.kind != failTimeout || out.status != 0 {
-		t.Errorf("%s, status %d (%v)", kinds[out.kind], out.status, out.why)
+	spec := quick(grpcServer(t, grpc.UnaryInterceptor(func(ctx context.Context, _ any, _ *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	})))
+	spec.Protocol, spec.Rate, spec.TimeoutS = protocol.GRPC, 1000, 0.0205
+	r := mustRun(t, spec)
+	if w := r.Total(); w.Failed[FailTimeout] != w.Scheduled || len(r.Reasons[FailTimeout]) != 1 {
+		t.Errorf("%+v, %q", w.Account, r.Reasons)
 	}
 }

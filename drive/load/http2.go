@@ -166,8 +166,10 @@ func (c *http2Caller) call(ctx context.Context, n int64) outcome {
 	}
 	if err == nil {
 		c.judge(&out, resp)
+	} else if kind := http2Kind(ctx, conn, err); kind == failTimeout {
+		out.fail(kind, context.DeadlineExceeded) // err may be the server's reset
 	} else {
-		out.fail(http2Kind(ctx, conn, err), err)
+		out.fail(kind, err)
 	}
 	if !c.keep {
 		c.mu.Lock()
