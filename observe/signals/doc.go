@@ -5,7 +5,7 @@
 // engine. A [Source] evaluates the expressions. It is a live recording, for which a [Scraper]
 // repeatedly reads the metrics page of each istiod and appends it to a [Recorder]; or the recorded
 // series of a run ([OpenSeries]); or an external Prometheus server ([Remote]). [Read] turns them
-// into a [Reading], and [Alarm] watches one of them over time.
+// into a [Reading], and [Alerts] evaluates one of them over time.
 //
 // A metric that the source lacks is reported as missing, and a histogram without observations as
 // having no data; neither is ever zero.

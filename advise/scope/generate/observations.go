@@ -228,7 +228,7 @@ func (o *Observations) workloads() []Workload {
 // passthrough lists the clusters for destinations that the mesh does not know.
 var passthrough = map[string]bool{"PassthroughCluster": true, "BlackHoleCluster": true}
 
-// AddCounters adds the information in a sidecar's counters ([scope.ReadCalls]): which of its
+// AddCounters adds the information in a sidecar's counters ([scope.ReadCounts]): which of its
 // outbound clusters were called, whether it served, and whether it called hosts that the mesh does
 // not know. The counters start with the proxy, have no times, and cover only endpoints that still
 // exist.
