@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
@@ -175,7 +176,7 @@ func get(ctx context.Context, client *http.Client, url string) (io.ReadCloser, e
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-		return nil, fmt.Errorf("%s: %s: %s", req.URL.Path, resp.Status, bytes.TrimSpace(text))
+		return nil, fmt.Errorf("%s: %s: %s", req.URL.Path, resp.Status, words.Clean(string(bytes.TrimSpace(text))))
 	}
 	return resp.Body, nil
 }

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -64,5 +67,17 @@ func TestShortVersion(t *testing.T) {
 		if got, ok := shortVersion(page); got != want || ok != (want != "") {
 			t.Errorf("%q: %q, %v", page, got, ok)
 		}
+	}
+}
+
+// What a pod answers instead of a page is shown on one line, without control characters.
+func TestGetRefused(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, "\x1b[31mnot\nyet\n")
+	}))
+	defer server.Close()
+	if _, err := get(t.Context(), server.Client(), server.URL+"/metrics?x"); err == nil || err.Error() != `/metrics: 503 Service Unavailable: \x1b[31mnot\nyet` {
+		t.Error(err)
 	}
 }
