@@ -133,7 +133,7 @@ func writeJSON(w io.Writer, v any) error {
 // through a link whose target does not exist yet. Links are kept.
 func writeWhole(path string, data []byte) (err error) {
 	defer func() {
-		if err != nil && !errors.Is(err, syscall.ENOSPC) {
+		if err != nil && !errors.Is(err, syscall.ENOSPC) && !unread(err) {
 			err = errs.WithHint(errs.WithCode(err, errs.CodeUsage), "--out takes a file in an existing folder that you can write to")
 		}
 		if err != nil {
