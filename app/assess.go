@@ -624,7 +624,8 @@ func (r *meshRead) traffic() {
 
 func (r *meshRead) sortCalls() {
 	slices.SortFunc(r.e.Calls, func(a, b assess.Call) int {
-		return cmp.Or(cmp.Compare(a.From.String(), b.From.String()), cmp.Compare(a.Host, b.Host), cmp.Compare(b.PerS, a.PerS))
+		return cmp.Or(cmp.Compare(a.From.String(), b.From.String()), cmp.Compare(a.Host, b.Host), cmp.Compare(b.PerS, a.PerS),
+			cmp.Compare(strconv.FormatBool(a.TCP), strconv.FormatBool(b.TCP)))
 	})
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
@@ -371,6 +372,19 @@ func TestInjectedBy(t *testing.T) {
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "istio-proxy", Args: []string{"proxy", "sidecar"}}}}}
 		if p, _, ok := proxyOf(pod); !ok || p.Revision != c.want {
 			t.Errorf("%s: %q, %v", name, p.Revision, ok)
+		}
+	}
+}
+
+// Calls come from maps: their order depends on nothing else than what they are.
+func TestSortCalls(t *testing.T) {
+	from := generate.Workload{Namespace: "shop", Name: "cart"}
+	want := []assess.Call{{From: from, Host: "a", PerS: 2}, {From: from, Host: "a", PerS: 1}, {From: from, Host: "a", PerS: 1, TCP: true}, {From: from, Host: "b"}}
+	for i := range want {
+		r := &meshRead{e: assess.Evidence{Calls: slices.Concat(want[i:], want[:i])}}
+		slices.Reverse(r.e.Calls)
+		if r.sortCalls(); !slices.Equal(r.e.Calls, want) {
+			t.Errorf("%+v", r.e.Calls)
 		}
 	}
 }
