@@ -143,3 +143,20 @@ func TestRecordedRunsGoOn(t *testing.T) {
 		})
 	}
 }
+
+// A trial whose part for its kind is missing is left out, and the rest is analyzed.
+func TestTrialWithoutItsPart(t *testing.T) {
+	path := t.TempDir()
+	must.OK(t, os.CopyFS(path, os.DirFS(filepath.Join("testdata", "control-plane"))))
+	name := filepath.Join(path, store.FileTrials)
+	data, err := os.ReadFile(name)
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(name, bytes.Replace(data, []byte(`"control":{"proxies"`), []byte(`"former":{"proxies"`), 1), 0o644))
+	run, notes, err := store.Load(t.Context(), path)
+	if err != nil || len(run.Trials) != 1 || len(notes) != 2 {
+		t.Fatalf("%d trials, %v, %v", len(run.Trials), notes, err)
+	}
+	if _, err := analyses.All().Analyze(run); err != nil {
+		t.Error(err)
+	}
+}

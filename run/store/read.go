@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -170,7 +171,17 @@ func read(path string) (c Contents, whole int64, err error) {
 	if err != nil {
 		return c, 0, damaged(path, err)
 	}
-	c.Trials, whole, c.Notes, err = parseTrials(filepath.Join(path, FileTrials), data, &c.lost)
+	name := filepath.Join(path, FileTrials)
+	c.Trials, whole, c.Notes, err = parseTrials(name, data, &c.lost)
+	if c.Header.Kind == record.KindControlPlane { // every one has this part, also if nothing could be measured
+		c.Trials = slices.DeleteFunc(c.Trials, func(t record.Trial) bool {
+			if t.Control == nil {
+				_ = c.lost.line(fmt.Errorf("%s: trial %s has no field control", name, t.ID))
+				c.lost.trial = true
+			}
+			return t.Control == nil
+		})
+	}
 	if err == nil && len(c.Trials) == 0 {
 		err = c.lost.first // the file does not contain trials
 	}
