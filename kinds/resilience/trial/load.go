@@ -14,6 +14,7 @@ import (
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -36,6 +37,8 @@ const (
 	loadAhead = 4 * time.Second
 	// warmLoad is the duration of the requests before the trial's own.
 	warmLoad = 2 * time.Second
+	// openTime is how long the clients may fail to open their connections before these requests.
+	openTime = 10 * time.Second
 	// mostConnections limits the connections of one client.
 	mostConnections = 1000
 )
@@ -152,6 +155,11 @@ func (c *clients) warm(ctx context.Context, s *scene) (record.Warmup, flowed, er
 		}
 		spec.DurationS, spec.RequestLog, spec.RequestID = warmLoad.Seconds(), false, fmt.Sprintf("warm-%s-%d", s.trial, i)
 		started, err := one.api.Start(ctx, spec)
+		// Streams are opened before the first message, and a gateway that has just become ready may not
+		// have its routes yet.
+		for until := begin.Add(openTime); err != nil && time.Now().Before(until) && wake.Pause(ctx, lookAgain) == nil; {
+			started, err = one.api.Start(ctx, spec)
+		}
 		if err != nil {
 			return err
 		}
