@@ -31,14 +31,14 @@ func TestOneAtATime(t *testing.T) {
 	applier, err := lab.NewApplier(l.RESTConfig())
 	must.OK(t, err)
 	j, err := journal.Enter(t.Context(), journal.Options{Config: l.RESTConfig(), Open: applier, Wait: 20 * time.Minute, Keep: true,
-		Holder: journal.Holder{Run: "somebody", Study: "theirs", Since: time.Now()}})
+		Holder: journal.Holder{Run: "other-run", Study: "other-study", Since: time.Now()}})
 	must.OK(t, err)
 	before := state()
 	for _, args := range [][]string{
 		test,
 		{"profile", istiod, "-n", "istio-system", "--length", "1s"},
 	} {
-		if _, said, err := runIn(t.Context(), args...); err == nil || !strings.Contains(err.Error(), "another run is active in this cluster: run somebody of theirs") {
+		if _, said, err := runIn(t.Context(), args...); err == nil || !strings.Contains(err.Error(), "another run is active in this cluster: run other-run of other-study") {
 			t.Errorf("%v beside a run: %v\n%s", args, err, said)
 		}
 	}
@@ -46,7 +46,7 @@ func TestOneAtATime(t *testing.T) {
 		t.Errorf("who was refused has changed something:\n%s\n%s", before, after)
 	}
 
-	const waits = "waiting for the cluster: run somebody of theirs"
+	const waits = "waiting for the cluster: run other-run of other-study"
 	var output lockedBuffer
 	ended := make(chan error, 1)
 	go func() {

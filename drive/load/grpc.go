@@ -56,7 +56,7 @@ func judgeGRPC(out *outcome, resp *http.Response) {
 		out.fail(failProtocol, errors.New("grpc: an answer without a status"))
 	case code == 0 && !whole:
 		out.fail(failProtocol, errors.New("grpc: an answer without a message"))
-	case code != 0 && expired(resp.Request.Context()): // the server, which was told the deadline, says so
+	case code != 0 && expired(resp.Request.Context()): // the server enforced the deadline that it was sent
 		out.fail(failTimeout, context.DeadlineExceeded)
 	case code != 0:
 		out.status = int(code)

@@ -147,13 +147,13 @@ func (c *catalogue) sweep() {
 	c.sets.sweep()
 }
 
-// interned finds values by key for as long as somebody else holds them.
+// interned finds values by key as long as they are referenced elsewhere.
 type interned[K comparable, V any] struct {
 	all   map[K]weak.Pointer[V]
 	swept int // after the last sweep
 }
 
-// get returns a value; nil if nobody holds it.
+// get returns a value; nil if it is no longer referenced.
 func (s *interned[K, V]) get(key K) *V { return s.all[key].Value() }
 
 func (s *interned[K, V]) put(key K, v *V) {

@@ -92,7 +92,7 @@ func TestRefuseGatewayAPI(t *testing.T) {
 // A failed read does not count as absence, even if the plan does not need the API, because
 // the run's header records it. A user without permission continues without it.
 func TestReadGatewayAPIFails(t *testing.T) {
-	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "resource"}, "", errors.New("ask somebody"))
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "resource"}, "", errors.New("ask an administrator"))
 	for name, tt := range map[string]struct {
 		err   error
 		asked mesh.Asked

@@ -134,7 +134,7 @@ func definitions() [Parameters]Definition {
 		CDSBytesPerChange: {"cds_bytes_per_change", "bytes", "bytes of each such change", 1500, "a cluster with its metadata and mutual TLS", theStudy},
 		EDSCPUPerChange:   {"eds_cpu_per_change", "s", "istiod's CPU time for each change in a push of eds to one proxy", 0.0001, "the endpoints of one service", theStudy},
 		EDSBytesPerChange: {"eds_bytes_per_change", "bytes", "bytes of each change in it", 500, "two endpoints with their metadata", theStudy},
-		EDSCPUWhole:       {"eds_cpu_whole", "s", "what each service that the proxy sees adds to a push of all endpoints", 1.5e-5, "what a run of 200 proxies and 300 services spent: a lookup in istiod's cache, mostly in vain while pushes overlap", theStudy},
+		EDSCPUWhole:       {"eds_cpu_whole", "s", "what each service that the proxy sees adds to a push of all endpoints", 1.5e-5, "what a run of 200 proxies and 300 services spent: a lookup in istiod's cache, which mostly misses while pushes overlap", theStudy},
 		EDSBytesWhole:     {"eds_bytes_whole", "bytes", "bytes of each service in a push of all endpoints", 500, "they are the same endpoints that a change of that service brings", theStudy},
 		RDSCPUAnew:        {"rds_cpu_anew", "s", "what each service that the proxy sees adds to routes that are not in istiod's cache", 1e-5, "a virtual host with its domains, built, sorted and marshalled", theStudy},
 	}

@@ -175,7 +175,7 @@ func TestFleetOfTwo(t *testing.T) {
 // other pod is free afterwards.
 func TestASimulatorIsLost(t *testing.T) {
 	_, spec := discovery(t)
-	for _, how := range []string{"is gone", "begins anew"} {
+	for _, how := range []string{"is gone", "restarts"} {
 		var right atomic.Int64
 		a := httptest.NewServer(roleAhead(t.Context(), &right))
 		role := atomic.Pointer[http.Handler]{}

@@ -129,8 +129,8 @@ func TestGatewayMadeAnew(t *testing.T) {
 	}
 	gateway, backend := templates(nil)
 	for _, tt := range []struct {
-		cell record.Cell
-		anew bool
+		cell      record.Cell
+		recreated bool
 	}{
 		{record.Cell{study.FactorDebounceAfter: "500ms"}, false},
 		{record.Cell{controlplane.FactorDelta: "false"}, true},
@@ -139,8 +139,8 @@ func TestGatewayMadeAnew(t *testing.T) {
 		{nil, true},
 	} {
 		now, behind := templates(tt.cell)
-		if now != gateway != tt.anew || behind != backend {
-			t.Errorf("%v: made anew %v, the pod behind it %v", tt.cell, now != gateway, behind != backend)
+		if now != gateway != tt.recreated || behind != backend {
+			t.Errorf("%v: recreated %v, the pod behind it %v", tt.cell, now != gateway, behind != backend)
 		}
 		gateway = now
 	}

@@ -201,15 +201,15 @@ func windowOutlasts(t *testing.T, part string) {
 	const loaded, window = 20 * time.Second, 12 * time.Second
 	for name, c := range map[string]struct {
 		ends  time.Duration // since the start of the load
-		anew  bool          // and its pod has another container at once
+		again bool          // and its pod has another container at once
 		lacks string
 	}{
-		"it stays":                      {time.Hour, false, ""},
-		"replaced in the warm-up":       {10 * time.Second, false, "on node a: the kubelet of node a says nothing of container agent of pod agent"},
-		"begins anew in the warm-up":    {10 * time.Second, true, ""},
-		"replaced within the window":    {25 * time.Second, false, "on node a: the kubelet has no sample from after the window yet"},
-		"begins anew within the window": {25 * time.Second, true, kubelet.ErrReset.Error()},
-		"begins anew behind the window": {32500 * time.Millisecond, true, ""},
+		"it stays":                   {time.Hour, false, ""},
+		"replaced in the warm-up":    {10 * time.Second, false, "on node a: the kubelet of node a says nothing of container agent of pod agent"},
+		"restarts in the warm-up":    {10 * time.Second, true, ""},
+		"replaced within the window": {25 * time.Second, false, "on node a: the kubelet has no sample from after the window yet"},
+		"restarts within the window": {25 * time.Second, true, kubelet.ErrReset.Error()},
+		"restarts after the window":  {32500 * time.Millisecond, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -227,7 +227,7 @@ func windowOutlasts(t *testing.T, part string) {
 					switch {
 					case passed < c.ends:
 						page.Containers[agent] = using(0.1, 0)
-					case c.anew:
+					case c.again:
 						page.Containers[agent] = using(0.1, c.ends)
 					}
 					return page, nil

@@ -355,7 +355,7 @@ func proxyOn(node string, ready bool) *corev1.Pod {
 // A proxy that may become ready is awaited, and the final error says what was wrong with it. Errors
 // that waiting does not fix are returned at once.
 func TestFindWaits(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("ask somebody"))
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("ask an administrator"))
 	for name, tt := range map[string]struct {
 		pod   *corev1.Pod
 		lists func(looks int) error
@@ -364,7 +364,7 @@ func TestFindWaits(t *testing.T) {
 	}{
 		"ready":      {pod: proxyOn("seen", true)},
 		"not ready":  {pod: proxyOn("seen", false), takes: site.ReadyTimeout, fails: "no proxy app=proxy is ready on node seen: proxy: Running: it is over"},
-		"forbidden":  {pod: proxyOn("seen", true), lists: func(int) error { return forbidden }, fails: "ask somebody"},
+		"forbidden":  {pod: proxyOn("seen", true), lists: func(int) error { return forbidden }, fails: "ask an administrator"},
 		"unobserved": {pod: proxyOn("unseen", true), fails: "the proxy proxy is on node unseen: no observer runs there"},
 		"passing":    {pod: proxyOn("seen", true), lists: func(looks int) error { return map[int]error{1: errors.New("no leader")}[looks] }, takes: toldLook},
 		"hanging": {pod: proxyOn("seen", true), takes: 2 * site.ReadyTimeout, fails: "list the proxies app=proxy: no leader: it is over", lists: func(looks int) error {
