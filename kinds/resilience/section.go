@@ -137,11 +137,11 @@ func service(s *graph.Service) study.Object {
 		{Name: "gateway", Doc: "Whether its pods are the mesh's ingress gateway, which sends the clients' requests to the one service that it calls. Only replicas and calls apply.", Value: study.Bool(&s.Gateway).OmitZero()},
 		{Name: "protocol", Doc: "Protocol; http1 if left out.", Value: study.OneOf(&s.Protocol, protocol.Names(protocol.Calls)...)},
 		{Name: "response", Doc: "Response body size.", Value: study.Size(&s.ResponseBytes, study.MaxPayload).OmitZero()},
-		{Name: "service_time", Doc: "Service time.", Value: graphTime(&s.ServiceTime)},
+		{Name: "service_time", Doc: "Service time.", Value: graph.TimeValue(&s.ServiceTime)},
 		{Name: "concurrency", Doc: "Concurrent requests per pod; unbounded if left out.", Value: study.Int(&s.Concurrency, 1, graph.MaxConcurrency).OmitZero()},
 		{Name: "queue", Doc: "Queue length; requests beyond it get 503.", Value: study.Int(&s.Queue, 1, graph.MaxQueue).OmitZero()},
 		{Name: "cpu", Doc: "CPU time spent on each request.", Value: study.Duration(&s.CPU, 0, graph.MaxTime).OmitZero()},
-		{Name: "failures", Doc: "Shares of requests that fail.", Value: study.ListValue[graph.Failure]{To: &s.Failures, Element: failure}},
+		{Name: "failures", Doc: "Shares of requests that fail.", Value: study.ListValue[graph.Failure]{To: &s.Failures, Element: graph.FailureValue}},
 		{Name: "calls", Doc: "Services that it calls per request, before it answers.", Value: study.ListValue[graph.Call]{To: &s.Calls, Element: call}},
 		{Name: "mode", Doc: "Whether calls are sequential or parallel; sequence if left out.", Value: study.OneOf(&s.Mode, graph.Sequence, graph.Parallel)},
 	}}
@@ -157,57 +157,6 @@ func call(c *graph.Call) study.Value {
 		{Name: "times", Doc: "Requests per call; 1 if left out.", Value: study.Int(&c.Times, 1, graph.MaxTimes).OmitZero()},
 	}}
 }
-
-func failure(f *graph.Failure) study.Value {
-	return study.Object{Name: "a failure", Flow: true, Fields: []study.Field{
-		{Name: "share", Required: true, Doc: "Share of all requests.", Value: study.Portion(&f.Share).OmitZero()},
-		{Name: "how", Doc: "status if left out.", Value: study.OneOf(&f.How, graph.FailStatus, graph.FailReset, graph.FailHang, graph.FailSlowBody, graph.FailCrash)},
-		{Name: "status", Doc: "Status of the response (how: status).", Value: study.Int(&f.Status, 400, 599).OmitZero()},
-	}}
-}
-
-func graphTime(t *graph.ServiceTime) study.Object {
-	return study.TimeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values)
-}
-
-// behaviour describes the worker behaviour that a step changes.
-func behaviour(b *fault.Behaviour) study.Object {
-	return study.Object{Name: "set", Fields: []study.Field{
-		{Name: "service_time", Doc: "Service time.", Value: study.Optional(&b.ServiceTime, graphTime)},
-		{Name: "response", Doc: "Response body size.", Value: study.OrNone[int64]{To: &b.ResponseBytes, Value: func(n *int64) study.Value { return study.Size(n, study.MaxPayload) }}},
-		{Name: "concurrency", Doc: "Requests served at once; 0 for no bound.", Value: study.OrNone[int]{To: &b.Concurrency, Value: func(n *int) study.Value { return study.Int(n, 0, graph.MaxConcurrency) }}},
-		{Name: "queue", Doc: "Requests that may wait for that.", Value: study.OrNone[int]{To: &b.Queue, Value: func(n *int) study.Value { return study.Int(n, 0, graph.MaxQueue) }}},
-		{Name: "cpu", Doc: "CPU time spent on each request.", Value: study.OrNone[time.Duration]{To: &b.CPU, Value: func(t *time.Duration) study.Value { return study.Duration(t, 0, graph.MaxTime) }}},
-		{Name: "memory", Doc: "Memory held.", Value: study.OrNone[int64]{To: &b.Memory, Value: func(n *int64) study.Value { return study.Size(n, 64<<30) }}},
-		{Name: "failures", Doc: "Shares of requests that fail, replacing those before; [] for none.", Value: failuresValue{&b.Failures}},
-		{Name: "ready", Doc: "Answer to the readiness probe.", Value: study.OrNone[bool]{To: &b.Ready, Value: func(r *bool) study.Value { return study.Bool(r) }}},
-	}}
-}
-
-// failuresValue is a list of failures; an empty list is meaningful.
-type failuresValue struct{ to *[]graph.Failure }
-
-func (v failuresValue) list() study.ListValue[graph.Failure] {
-	return study.ListValue[graph.Failure]{To: v.to, Element: failure}
-}
-
-func (v failuresValue) Decode(d *study.Decoder, n *study.Node) {
-	if v.list().Decode(d, n); *v.to == nil {
-		*v.to = []graph.Failure{}
-	}
-}
-
-func (v failuresValue) Encode() *study.Node {
-	if *v.to == nil {
-		return nil
-	}
-	if n := v.list().Encode(); n != nil {
-		return n
-	}
-	return &study.Node{Kind: study.Sequence, Style: study.StyleFlow}
-}
-
-func (v failuresValue) Schema() *jsonschema.Schema { return v.list().Schema() }
 
 // expectValue holds what a study expects of its variants.
 type expectValue struct{ to *map[string]string }

@@ -2,10 +2,8 @@ package resilience
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
@@ -107,107 +105,15 @@ func actionField(v fault.Value) study.Value {
 	case fault.Time:
 		return study.Duration(v.To, 0, v.Most).OmitZero()
 	case fault.Bits:
-		return bits(v.To)
+		return fault.BitsValue(v.To)
 	case fault.Manifests:
-		return manifestsValue{v.To}
+		return fault.ManifestsValue{To: v.To}
 	case fault.Objects:
 		return study.ListValue[fault.ObjectRef]{To: v.To, Element: func(r *fault.ObjectRef) study.Value {
 			return study.Object{Name: "an object", Flow: true, Fields: actionFields(r.Fields())}
 		}}
 	case fault.Behaviours:
-		return behaviour(v.To)
+		return fault.BehaviourValue(v.To)
 	}
 	panic(fmt.Sprintf("study: no field can be a %T", v)) // a type of package fault that is missing above
 }
-
-var bitUnits = []struct {
-	name string
-	one  float64
-}{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
-
-// bits is a bit rate with its unit.
-func bits(to *int64) study.Value {
-	return study.Parsed(to, parseBits, writeBits, jsonschema.Schema{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)?(bit|kbit|mbit|gbit)$`, Examples: []any{"1mbit"}}).OmitZero()
-}
-
-func parseBits(text string) (int64, *study.Error) {
-	const hint = "write 1mbit or 500kbit"
-	m := study.UnitPattern.FindStringSubmatch(text)
-	if m == nil {
-		return 0, study.Complain(study.CodeInvalid, hint, "%q is not a rate", study.Clip(text, 40))
-	}
-	value, c := study.Number(m[1])
-	if c != nil {
-		return 0, c
-	}
-	for _, u := range bitUnits {
-		if u.name == m[2] && value*u.one >= 8000 && value*u.one <= 1e12 {
-			return int64(value * u.one), nil
-		}
-	}
-	return 0, study.Complain(study.CodeInvalid, hint+", from 8kbit to 1000gbit", "%q is not a rate", study.Clip(text, 40))
-}
-
-func writeBits(n int64) string {
-	for _, u := range bitUnits {
-		if one := int64(u.one); n%one == 0 {
-			return fmt.Sprint(n/one) + u.name
-		}
-	}
-	panic("resilience: there is a unit of one bit")
-}
-
-// manifestsValue is text with objects of the Kubernetes API.
-type manifestsValue struct{ to *[]map[string]any }
-
-func (v manifestsValue) Decode(d *study.Decoder, n *study.Node) {
-	text, ok := d.Text(n)
-	if !ok {
-		return
-	}
-	const hint = "write manifests as for kubectl apply, after apply: |"
-	decoder := yaml.NewDecoder(strings.NewReader(text), yaml.UseJSONUnmarshaler())
-	for {
-		var one map[string]any
-		err := decoder.Decode(&one)
-		if err != nil && err.Error() == "EOF" {
-			break
-		}
-		if err != nil {
-			first, _, _ := strings.Cut(err.Error(), "\n")
-			d.Fail(n.Pos, study.CodeConflict, hint, "invalid manifest: %s", first)
-			return
-		}
-		if one == nil {
-			continue
-		}
-		meta, _ := one["metadata"].(map[string]any)
-		name, _ := meta["name"].(string)
-		kind, _ := one["kind"].(string)
-		if version, _ := one["apiVersion"].(string); version == "" || kind == "" || name == "" {
-			d.Fail(n.Pos, study.CodeMissing, hint, "manifest %d lacks apiVersion, kind or metadata.name", len(*v.to)+1)
-			return
-		}
-		*v.to = append(*v.to, one)
-	}
-	if len(*v.to) == 0 {
-		d.Fail(n.Pos, study.CodeInvalid, hint, "there is no manifest")
-	}
-}
-
-func (v manifestsValue) Encode() *study.Node {
-	if len(*v.to) == 0 {
-		return nil
-	}
-	var parts []string
-	for _, one := range *v.to {
-		text, err := yaml.Marshal(one)
-		if err != nil { // it was parsed from YAML
-			panic(err)
-		}
-		parts = append(parts, strings.TrimSpace(string(text)))
-	}
-	return study.TextNode(strings.Join(parts, "\n---\n"))
-}
-
-func (v manifestsValue) Schema() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
