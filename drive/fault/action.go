@@ -1,13 +1,15 @@
 package fault
 
+import "github.com/meshtrial/meshtrial/study"
+
 // Action is what a step does. Each kind of action is a type of this package in its
 // own file, which holds everything about it except its effect: the trial's
 // [Performer] provides that.
 type Action interface {
 	// Kind is its name in studies and records.
 	Kind() string
-	// Fields describe the study's mapping; they point into the action.
-	Fields() []Field
+	// Fields are those of its mapping in a study; their values point into the action.
+	Fields() []study.Field
 	// Settle fills in defaults.
 	Settle()
 	// Check finds problems of the action itself. step is the step's name, service an
@@ -95,7 +97,7 @@ const LoadService = "clients"
 // Services returns the services that an action names.
 func Services(a Action) (out []Reference) {
 	for _, f := range a.Fields() {
-		if s, ok := f.Value.(Service); ok && *s.To != "" {
+		if s, ok := f.Value.(ServiceValue); ok && *s.To != "" {
 			out = append(out, Reference{Field: f.Name, Service: *s.To, Clients: s.Clients})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/graph"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // performer records which of its methods was called, by the kind's name.
@@ -50,7 +51,7 @@ func TestKinds(t *testing.T) {
 			if f.Name == "" || f.Doc == "" || f.Value == nil {
 				t.Errorf("%s: a field lacks something: %+v", k.Name, f)
 			}
-			if s, ok := f.Value.(fault.Service); ok {
+			if s, ok := f.Value.(fault.ServiceValue); ok {
 				*s.To = "bar"
 			}
 		}
@@ -58,7 +59,7 @@ func TestKinds(t *testing.T) {
 			if r.Service == "" {
 				t.Errorf("%s names no service in %s", k.Name, r.Field)
 			}
-			if !slices.ContainsFunc(a.Fields(), func(f fault.Field) bool { return f.Name == r.Field }) {
+			if !slices.ContainsFunc(a.Fields(), func(f study.Field) bool { return f.Name == r.Field }) {
 				t.Errorf("%s has no field %s", k.Name, r.Field)
 			}
 		}

@@ -1,5 +1,7 @@
 package fault
 
+import "github.com/meshtrial/meshtrial/study"
+
 // Values of [Certificates].Do.
 const (
 	DoRotate = "rotate"
@@ -17,9 +19,9 @@ var certificatesKind = Kind{Name: "certificates", Doc: "Replaces workload certif
 
 func (*Certificates) Kind() string { return certificatesKind.Name }
 
-func (a *Certificates) Fields() []Field {
-	return []Field{serviceField(&a.Service),
-		{Name: "do", Required: true, Doc: "rotate or expire.", Value: Text{To: &a.Do, OneOf: []string{DoRotate, DoExpire}}},
+func (a *Certificates) Fields() []study.Field {
+	return []study.Field{serviceField(&a.Service),
+		{Name: "do", Required: true, Doc: "rotate or expire.", Value: study.OneOf(&a.Do, DoRotate, DoExpire)},
 	}
 }
 

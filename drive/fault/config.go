@@ -26,26 +26,25 @@ const PodVariable = "$(POD)"
 // ObjectRef names an object.
 type ObjectRef struct{ APIVersion, Kind, Namespace, Name string }
 
-// Fields describe its mapping in a study.
-func (r *ObjectRef) Fields() []Field {
-	return []Field{
-		{Name: "apiVersion", Required: true, Doc: "As in its manifest.", Value: Text{To: &r.APIVersion}},
-		{Name: "kind", Required: true, Doc: "As in its manifest.", Value: Text{To: &r.Kind}},
-		{Name: "namespace", Doc: "The trial's own if left out.", Value: Namespace{&r.Namespace}},
-		{Name: "name", Required: true, Doc: "Its name.", Value: Text{To: &r.Name}},
-	}
+func objectValue(r *ObjectRef) study.Value {
+	return study.Object{Name: "an object", Flow: true, Fields: []study.Field{
+		{Name: "apiVersion", Required: true, Doc: "As in its manifest.", Value: study.Prose(&r.APIVersion)},
+		{Name: "kind", Required: true, Doc: "As in its manifest.", Value: study.Prose(&r.Kind)},
+		{Name: "namespace", Doc: "The trial's own if left out.", Value: study.Named(&r.Namespace, study.NamePattern, "namespace", study.NamespaceHint)},
+		{Name: "name", Required: true, Doc: "Its name.", Value: study.Prose(&r.Name)},
+	}}
 }
 
 var configKind = Kind{Name: "config", Doc: "Changes objects of the Kubernetes API.", Long: true, New: func() Action { return &Config{} }}
 
 func (*Config) Kind() string { return configKind.Name }
 
-func (a *Config) Fields() []Field {
-	return []Field{
-		{Name: "apply", Doc: "Manifests (YAML, separated by ---). Objects without a namespace go to the trial's own. They are reverted when the step ends.", Value: Manifests{&a.Apply}},
-		{Name: "pod", Doc: "A service; $(POD) in apply becomes the name of its first pod.", Value: Service{To: &a.Pod}},
-		{Name: "delete", Doc: "Objects to delete.", Value: Objects{&a.Delete}},
-		{Name: "rejected", Doc: "Whether proxies are expected to reject it, which then proves the step.", Value: Flag{&a.Rejected}},
+func (a *Config) Fields() []study.Field {
+	return []study.Field{
+		{Name: "apply", Doc: "Manifests (YAML, separated by ---). Objects without a namespace go to the trial's own. They are reverted when the step ends.", Value: manifestsValue{&a.Apply}},
+		{Name: "pod", Doc: "A service; $(POD) in apply becomes the name of its first pod.", Value: service(&a.Pod, false)},
+		{Name: "delete", Doc: "Objects to delete.", Value: study.ListValue[ObjectRef]{To: &a.Delete, Element: objectValue}},
+		{Name: "rejected", Doc: "Whether proxies are expected to reject it, which then proves the step.", Value: study.Bool(&a.Rejected).OmitZero()},
 	}
 }
 

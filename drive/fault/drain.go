@@ -3,6 +3,9 @@ package fault
 import (
 	"cmp"
 	"slices"
+
+	"github.com/meshtrial/meshtrial/drive/graph"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Drain cordons nodes and deletes the pods of services there. `kubectl drain` evicts instead,
@@ -18,9 +21,9 @@ var drainKind = Kind{Name: "drain", Doc: "Cordons nodes and evicts the services'
 
 func (*Drain) Kind() string { return drainKind.Name }
 
-func (a *Drain) Fields() []Field {
-	return []Field{serviceField(&a.Service),
-		{Name: "pick", Doc: "How many of its pods, the first by name, choose the nodes; 1 if left out.", Value: Count{To: &a.Pick, Most: MaxReplicas}},
+func (a *Drain) Fields() []study.Field {
+	return []study.Field{serviceField(&a.Service),
+		{Name: "pick", Doc: "How many of its pods, the first by name, choose the nodes; 1 if left out.", Value: study.Int(&a.Pick, 1, graph.MaxReplicas).OmitZero()},
 	}
 }
 

@@ -3,7 +3,9 @@ package fault
 import (
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/record/rate"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Load changes the clients' rate.
@@ -21,12 +23,12 @@ var loadKind = Kind{Name: "load", Doc: "Changes the clients' rate.", New: func()
 
 func (*Load) Kind() string { return loadKind.Name }
 
-func (a *Load) Fields() []Field {
-	return []Field{
-		{Name: "rate", Required: true, Doc: "Requests per second in all.", Value: Number{&a.Rate, rate.Highest}},
-		{Name: "announced", Doc: "How long before the step the service gets more replicas; unannounced if left out.", Value: Time{&a.Announced, time.Hour}},
-		{Name: "service", Doc: "The service that is prepared (announced).", Value: Service{To: &a.Service}},
-		{Name: "replicas", Doc: "Its replicas from then on (announced).", Value: Count{&a.Replicas, MaxReplicas}},
+func (a *Load) Fields() []study.Field {
+	return []study.Field{
+		{Name: "rate", Required: true, Doc: "Requests per second in all.", Value: study.Float(&a.Rate, rate.Highest)},
+		{Name: "announced", Doc: "How long before the step the service gets more replicas; unannounced if left out.", Value: study.Duration(&a.Announced, 0, time.Hour).OmitZero()},
+		{Name: "service", Doc: "The service that is prepared (announced).", Value: service(&a.Service, false)},
+		{Name: "replicas", Doc: "Its replicas from then on (announced).", Value: study.Int(&a.Replicas, 1, graph.MaxReplicas).OmitZero()},
 	}
 }
 

@@ -3,6 +3,8 @@ package fault
 import (
 	"fmt"
 	"time"
+
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Network disturbs packets from one service's pods to another's. Where a kernel
@@ -21,14 +23,14 @@ var networkKind = Kind{Name: "network", Doc: "Disturbs packets from one service'
 
 func (*Network) Kind() string { return networkKind.Name }
 
-func (a *Network) Fields() []Field {
-	return []Field{
-		{Name: "from", Required: true, Doc: "Service that sends, or clients.", Value: Service{To: &a.From, Clients: true}},
-		{Name: "to", Required: true, Doc: "Service that receives.", Value: Service{To: &a.To}}, pickField(&a.Pick),
-		{Name: "cut", Doc: "Drops every packet.", Value: Flag{&a.Cut}},
-		{Name: "lose", Doc: "Drops a share of the packets.", Value: Share{&a.Lose}},
-		{Name: "delay", Doc: "Delays every packet by this time.", Value: Time{&a.Delay, 10 * time.Second}},
-		{Name: "rate", Doc: "Limits throughput, for example to 1mbit (per second).", Value: Bits{&a.Rate}},
+func (a *Network) Fields() []study.Field {
+	return []study.Field{
+		{Name: "from", Required: true, Doc: "Service that sends, or clients.", Value: service(&a.From, true)},
+		{Name: "to", Required: true, Doc: "Service that receives.", Value: service(&a.To, false)}, pickField(&a.Pick),
+		{Name: "cut", Doc: "Drops every packet.", Value: study.Bool(&a.Cut).OmitZero()},
+		{Name: "lose", Doc: "Drops a share of the packets.", Value: study.Portion(&a.Lose).OmitZero()},
+		{Name: "delay", Doc: "Delays every packet by this time.", Value: study.Duration(&a.Delay, 0, 10*time.Second).OmitZero()},
+		{Name: "rate", Doc: "Limits throughput, for example to 1mbit (per second).", Value: bits(&a.Rate)},
 	}
 }
 

@@ -1,6 +1,10 @@
 package fault
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/study"
+)
 
 // Values of [Process].Of.
 const (
@@ -32,11 +36,11 @@ var processKind = Kind{Name: "process", Doc: "Kills or pauses processes.", New: 
 
 func (*Process) Kind() string { return processKind.Name }
 
-func (a *Process) Fields() []Field {
-	return []Field{
-		{Name: "of", Required: true, Doc: "Kind of process.", Value: Text{To: &a.Of, OneOf: []string{OfControlPlane, OfProxy, OfAgent, OfWorker, OfZtunnel, OfWaypoint}}},
-		{Name: "service", Doc: "Whose process; not for istiod and waypoint. For ztunnel: those on the nodes of its pods, instead of all that carry the trial's requests.", Value: Service{To: &a.Service, Clients: a.Of != OfWorker}}, pickField(&a.Pick),
-		{Name: "do", Required: true, Doc: "kill (SIGKILL; istiod, and a waypoint in a step that ends, stay away until the step ends), pause (SIGSTOP until the step ends), or oom (the container's memory limit is lowered until the kernel kills the process; for ztunnel and workers).", Value: Text{To: &a.Do, OneOf: []string{DoKill, DoPause, DoOOM}}},
+func (a *Process) Fields() []study.Field {
+	return []study.Field{
+		{Name: "of", Required: true, Doc: "Kind of process.", Value: study.OneOf(&a.Of, OfControlPlane, OfProxy, OfAgent, OfWorker, OfZtunnel, OfWaypoint)},
+		{Name: "service", Doc: "Whose process; not for istiod and waypoint. For ztunnel: those on the nodes of its pods, instead of all that carry the trial's requests.", Value: service(&a.Service, a.Of != OfWorker)}, pickField(&a.Pick),
+		{Name: "do", Required: true, Doc: "kill (SIGKILL; istiod, and a waypoint in a step that ends, stay away until the step ends), pause (SIGSTOP until the step ends), or oom (the container's memory limit is lowered until the kernel kills the process; for ztunnel and workers).", Value: study.OneOf(&a.Do, DoKill, DoPause, DoOOM)},
 	}
 }
 

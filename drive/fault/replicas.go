@@ -1,6 +1,11 @@
 package fault
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/meshtrial/meshtrial/drive/graph"
+	"github.com/meshtrial/meshtrial/study"
+)
 
 // Replicas counts replicas to remove from a service or to add to it.
 type Replicas struct {
@@ -11,10 +16,10 @@ type Replicas struct {
 	Abrupt bool
 }
 
-func (r *Replicas) Fields() []Field {
-	return []Field{serviceField(&r.Service),
-		{Name: "replicas", Doc: "Number of replicas; 1 if left out.", Value: Count{To: &r.Count, Most: MaxReplicas}},
-		{Name: "abrupt", Doc: "Whether pods are killed at once, without time to drain (remove).", Value: Flag{&r.Abrupt}},
+func (r *Replicas) Fields() []study.Field {
+	return []study.Field{serviceField(&r.Service),
+		{Name: "replicas", Doc: "Number of replicas; 1 if left out.", Value: study.Int(&r.Count, 1, graph.MaxReplicas).OmitZero()},
+		{Name: "abrupt", Doc: "Whether pods are killed at once, without time to drain (remove).", Value: study.Bool(&r.Abrupt).OmitZero()},
 	}
 }
 

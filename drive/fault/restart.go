@@ -3,6 +3,8 @@ package fault
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Restart replaces every pod of a service, or of proxies that services share, a few at
@@ -20,11 +22,11 @@ var restartKind = Kind{Name: "restart", Doc: "Replaces every pod of a service, o
 
 func (*Restart) Kind() string { return restartKind.Name }
 
-func (a *Restart) Fields() []Field {
-	return []Field{
-		{Name: "service", Doc: "A service of the graph.", Value: Service{To: &a.Service}},
-		{Name: "of", Doc: "Instead of a service: ztunnel, on all nodes of the cluster, or the waypoint.", Value: Text{To: &a.Of, OneOf: []string{OfZtunnel, OfWaypoint}}},
-		{Name: "proxy", Doc: "Version of Envoy in the new pods' sidecars; as before if left out.", Value: Version{&a.Proxy}},
+func (a *Restart) Fields() []study.Field {
+	return []study.Field{
+		{Name: "service", Doc: "A service of the graph.", Value: service(&a.Service, false)},
+		{Name: "of", Doc: "Instead of a service: ztunnel, on all nodes of the cluster, or the waypoint.", Value: study.OneOf(&a.Of, OfZtunnel, OfWaypoint)},
+		{Name: "proxy", Doc: "Version of Envoy in the new pods' sidecars; as before if left out.", Value: study.Named(&a.Proxy, study.VersionPattern, "version", "use a full version, such as 1.39.0")},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Installed is what steps call the revision with which a trial's pods start.
@@ -34,10 +35,10 @@ var revisionKind = Kind{Name: RevisionKind, Doc: "Runs a control plane of anothe
 
 func (*Revision) Kind() string { return revisionKind.Name }
 
-func (a *Revision) Fields() []Field {
-	return []Field{
-		{Name: "name", Required: true, Doc: "The revision. A local lab installs it for the trial; a cluster must have it.", Value: Text{To: &a.Name}},
-		{Name: "istio", Doc: "second: of the lab's second version (--second-istio), or in a cluster of another version than the first; as the first if left out.", Value: Text{To: &a.Istio, OneOf: []string{Second}}},
+func (a *Revision) Fields() []study.Field {
+	return []study.Field{
+		{Name: "name", Required: true, Doc: "The revision. A local lab installs it for the trial; a cluster must have it.", Value: study.Prose(&a.Name)},
+		{Name: "istio", Doc: "second: of the lab's second version (--second-istio), or in a cluster of another version than the first; as the first if left out.", Value: study.OneOf(&a.Istio, Second)},
 	}
 }
 
@@ -68,8 +69,8 @@ var moveKind = Kind{Name: MoveKind, Doc: "Moves the trial's namespace to a revis
 
 func (*Move) Kind() string { return moveKind.Name }
 
-func (a *Move) Fields() []Field {
-	return []Field{{Name: "to", Required: true, Doc: "The revision; installed is the one that the pods started with.", Value: Text{To: &a.To}}}
+func (a *Move) Fields() []study.Field {
+	return []study.Field{{Name: "to", Required: true, Doc: "The revision; installed is the one that the pods started with.", Value: study.Prose(&a.To)}}
 }
 
 func (a *Move) Check(step, _ string) []Problem { return checkRevision(step, "to", a.To) }

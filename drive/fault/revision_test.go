@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // A revision's name must be valid in object names, and the existing revision cannot be
@@ -26,7 +27,7 @@ func TestCheckRevision(t *testing.T) {
 			t.Errorf("%+v: %v", tt.action, problems)
 		}
 		for _, p := range problems {
-			if p.Hint == "" || !slices.ContainsFunc(tt.action.Fields(), func(f fault.Field) bool { return f.Name == p.Field }) {
+			if p.Hint == "" || !slices.ContainsFunc(tt.action.Fields(), func(f study.Field) bool { return f.Name == p.Field }) {
 				t.Errorf("%+v: no hint, or not of a field: %+v", tt.action, p)
 			}
 		}

@@ -12,13 +12,36 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
+// ServiceValue names a service of the graph.
+type ServiceValue struct {
+	study.Single[string]
+	To      *string
+	Clients bool // or [LoadService]
+}
+
+func service(to *string, clients bool) ServiceValue {
+	hint := "use the name of a service of the graph"
+	if clients {
+		hint += ", or " + LoadService
+	}
+	return ServiceValue{study.Named(to, study.NamePattern, "service", hint), to, clients}
+}
+
+func serviceField(to *string) study.Field {
+	return study.Field{Name: "service", Required: true, Doc: "A service of the graph.", Value: service(to, false)}
+}
+
+func pickField(to *int) study.Field {
+	return study.Field{Name: "pick", Doc: "How many of its pods, the first by name; all if left out.", Value: study.Int(to, 1, graph.MaxReplicas).OmitZero()}
+}
+
 var bitUnits = []struct {
 	name string
 	one  float64
 }{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 
-// BitsValue is a bit rate with its unit.
-func BitsValue(to *int64) study.Value {
+// bits is a bit rate with its unit.
+func bits(to *int64) study.Value {
 	return study.Parsed(to, parseBits, writeBits, jsonschema.Schema{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)?(bit|kbit|mbit|gbit)$`, Examples: []any{"1mbit"}}).OmitZero()
 }
 
@@ -49,10 +72,10 @@ func writeBits(n int64) string {
 	panic("fault: there is a unit of one bit")
 }
 
-// ManifestsValue is text with objects of the Kubernetes API.
-type ManifestsValue struct{ To *[]map[string]any }
+// manifestsValue is text with objects of the Kubernetes API.
+type manifestsValue struct{ to *[]map[string]any }
 
-func (v ManifestsValue) Decode(d *study.Decoder, n *study.Node) {
+func (v manifestsValue) Decode(d *study.Decoder, n *study.Node) {
 	text, ok := d.Text(n)
 	if !ok {
 		return
@@ -77,22 +100,22 @@ func (v ManifestsValue) Decode(d *study.Decoder, n *study.Node) {
 		name, _ := meta["name"].(string)
 		kind, _ := one["kind"].(string)
 		if version, _ := one["apiVersion"].(string); version == "" || kind == "" || name == "" {
-			d.Fail(n.Pos, study.CodeMissing, hint, "manifest %d lacks apiVersion, kind or metadata.name", len(*v.To)+1)
+			d.Fail(n.Pos, study.CodeMissing, hint, "manifest %d lacks apiVersion, kind or metadata.name", len(*v.to)+1)
 			return
 		}
-		*v.To = append(*v.To, one)
+		*v.to = append(*v.to, one)
 	}
-	if len(*v.To) == 0 {
+	if len(*v.to) == 0 {
 		d.Fail(n.Pos, study.CodeInvalid, hint, "there is no manifest")
 	}
 }
 
-func (v ManifestsValue) Encode() *study.Node {
-	if len(*v.To) == 0 {
+func (v manifestsValue) Encode() *study.Node {
+	if len(*v.to) == 0 {
 		return nil
 	}
 	var parts []string
-	for _, one := range *v.To {
+	for _, one := range *v.to {
 		text, err := yaml.Marshal(one)
 		if err != nil { // it was parsed from YAML
 			panic(err)
@@ -102,10 +125,10 @@ func (v ManifestsValue) Encode() *study.Node {
 	return study.TextNode(strings.Join(parts, "\n---\n"))
 }
 
-func (v ManifestsValue) Schema() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
+func (v manifestsValue) Schema() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
 
-// BehaviourValue describes the worker behaviour that a step changes.
-func BehaviourValue(b *Behaviour) study.Object {
+// behaviour describes the worker behaviour that a step changes.
+func behaviour(b *Behaviour) study.Object {
 	return study.Object{Name: "set", Fields: []study.Field{
 		{Name: "service_time", Doc: "Service time.", Value: study.Optional(&b.ServiceTime, graph.TimeValue)},
 		{Name: "response", Doc: "Response body size.", Value: study.OrNone[int64]{To: &b.ResponseBytes, Value: func(n *int64) study.Value { return study.Size(n, study.MaxPayload) }}},

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/drive/graph"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Worker changes how replicas of a service behave, all in one change.
@@ -18,9 +19,9 @@ var workerKind = Kind{Name: "worker", Doc: "Changes how replicas of a service be
 
 func (*Worker) Kind() string { return workerKind.Name }
 
-func (a *Worker) Fields() []Field {
-	return []Field{serviceField(&a.Service), pickField(&a.Pick),
-		{Name: "set", Required: true, Doc: "What changes; everything else stays as it is.", Value: Behaviours{&a.Set}},
+func (a *Worker) Fields() []study.Field {
+	return []study.Field{serviceField(&a.Service), pickField(&a.Pick),
+		{Name: "set", Required: true, Doc: "What changes; everything else stays as it is.", Value: behaviour(&a.Set)},
 	}
 }
 

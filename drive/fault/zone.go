@@ -1,6 +1,10 @@
 package fault
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/meshtrial/meshtrial/study"
+)
 
 // Zone cuts the services' pods in a zone off: packets between them and pods elsewhere, or clients,
 // are dropped. Clients stand for users outside the zones. The control plane and kubelets keep
@@ -18,8 +22,8 @@ var zoneKind = Kind{Name: ZoneKind, Doc: "Cuts the services' pods in a zone off 
 
 func (*Zone) Kind() string { return zoneKind.Name }
 
-func (a *Zone) Fields() []Field {
-	return []Field{{Name: "service", Required: true, Doc: "A service of the graph, or clients: the zone is that of its first pod, by name.", Value: Service{To: &a.Service, Clients: true}}}
+func (a *Zone) Fields() []study.Field {
+	return []study.Field{{Name: "service", Required: true, Doc: "A service of the graph, or clients: the zone is that of its first pod, by name.", Value: service(&a.Service, true)}}
 }
 
 func (a *Zone) Target() string { return a.Holds() }

@@ -1,7 +1,6 @@
 package resilience
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/invopop/jsonschema"
@@ -42,7 +41,7 @@ type actionValue struct {
 }
 
 func (v actionValue) object(a fault.Action) study.Object {
-	return study.Object{Name: v.kind.Name, Flow: !v.kind.Long, Fields: actionFields(a.Fields())}
+	return study.Object{Name: v.kind.Name, Flow: !v.kind.Long, Fields: a.Fields()}
 }
 
 func (v actionValue) Decode(d *study.Decoder, n *study.Node) {
@@ -67,53 +66,3 @@ func (v actionValue) Encode() *study.Node {
 }
 
 func (v actionValue) Schema() *jsonschema.Schema { return v.object(v.kind.New()).Schema() }
-
-// actionFields reads, writes and documents the fields that package fault defines for an action.
-func actionFields(all []fault.Field) []study.Field {
-	out := make([]study.Field, len(all))
-	for i, f := range all {
-		out[i] = study.Field{Name: f.Name, Doc: f.Doc, Required: f.Required, Value: actionField(f.Value)}
-	}
-	return out
-}
-
-func actionField(v fault.Value) study.Value {
-	switch v := v.(type) {
-	case fault.Text:
-		if len(v.OneOf) == 0 {
-			return study.Prose(v.To)
-		}
-		return study.OneOf(v.To, v.OneOf...)
-	case fault.Version:
-		return study.Named(v.To, study.VersionPattern, "version", "use a full version, such as 1.39.0")
-	case fault.Namespace:
-		return study.Named(v.To, study.NamePattern, "namespace", study.NamespaceHint)
-	case fault.Service:
-		hint := "use the name of a service of the graph"
-		if v.Clients {
-			hint += ", or " + fault.LoadService
-		}
-		return study.Named(v.To, study.NamePattern, "service", hint)
-	case fault.Count:
-		return study.Int(v.To, 1, v.Most).OmitZero()
-	case fault.Flag:
-		return study.Bool(v.To).OmitZero()
-	case fault.Share:
-		return study.Portion(v.To).OmitZero()
-	case fault.Number:
-		return study.Float(v.To, v.Most)
-	case fault.Time:
-		return study.Duration(v.To, 0, v.Most).OmitZero()
-	case fault.Bits:
-		return fault.BitsValue(v.To)
-	case fault.Manifests:
-		return fault.ManifestsValue{To: v.To}
-	case fault.Objects:
-		return study.ListValue[fault.ObjectRef]{To: v.To, Element: func(r *fault.ObjectRef) study.Value {
-			return study.Object{Name: "an object", Flow: true, Fields: actionFields(r.Fields())}
-		}}
-	case fault.Behaviours:
-		return fault.BehaviourValue(v.To)
-	}
-	panic(fmt.Sprintf("study: no field can be a %T", v)) // a type of package fault that is missing above
-}
