@@ -41,28 +41,6 @@ func Reference() string {
 	return b.String()
 }
 
-// Brief returns the first phrase of a description.
-func Brief(doc string) string {
-	const enough = 4 // minimum number of words before a comma for a phrase
-	depth := 0
-	for i, r := range doc {
-		switch r {
-		case '(', '{':
-			depth++
-		case ')', '}':
-			depth--
-		case '.', ';', ':', ',':
-			phrase := doc[:i]
-			words := len(strings.Fields(phrase))
-			end := i+1 == len(doc) || doc[i+1] == ' '
-			if depth == 0 && end && (r == '.' || words > 1 && r != ',' || words >= enough) {
-				return phrase
-			}
-		}
-	}
-	return doc
-}
-
 // defaultTrees returns a study of each kind with every section at its defaults.
 func defaultTrees() []*Node {
 	var out []*Node
