@@ -1,14 +1,12 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -55,8 +53,6 @@ func (p paths) end(ctx context.Context) (*os.File, error) {
 		// The lock is held by init, or by an Up that has not started it yet.
 		if r, err := p.readRecord(); err == nil && r.initAlive() {
 			r.endInit(ctx)
-		} else if r := p.unrecorded(); r != nil {
-			r.endInit(ctx)
 		}
 		lock, err := lockFile(p.lock())
 		if !errors.Is(err, errLocked) {
@@ -66,39 +62,6 @@ func (p paths) end(ctx context.Context) (*os.File, error) {
 			return nil, fmt.Errorf("the lab does not stop: %w", err)
 		}
 	}
-}
-
-// unrecorded finds the init that holds the lock but has no record: a process with
-// init's name that has this file open. It returns nil if there is none.
-func (p paths) unrecorded() *record {
-	lock, err := os.Stat(p.lock())
-	if err != nil {
-		return nil
-	}
-	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		return nil
-	}
-	for _, path := range processes {
-		line, _ := os.ReadFile(path) // a process may end at any time
-		if args := bytes.Split(line, []byte{0}); len(args) < 2 || string(args[1]) != "lab-init" {
-			continue
-		}
-		folder := filepath.Dir(path)
-		files, _ := filepath.Glob(folder + "/fd/*")
-		for _, file := range files {
-			info, err := os.Stat(file)
-			if err != nil || !os.SameFile(info, lock) {
-				continue
-			}
-			pid, err := strconv.Atoi(filepath.Base(folder))
-			if err != nil {
-				return nil
-			}
-			return &record{BootID: bootID(), InitPID: pid, InitStart: startTicks(pid)}
-		}
-	}
-	return nil
 }
 
 // endInit ends the record's init, but not a later process with its PID, and waits

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
-	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -319,39 +317,5 @@ func TestSysctls(t *testing.T) {
 	}
 	if _, err := os.Stat(pending); err == nil {
 		t.Error("the note of a value that is somebody else's was left")
-	}
-}
-
-// A lab whose record was damaged or removed while it was running can still be
-// ended.
-func TestDownWithoutARecord(t *testing.T) {
-	for name, text := range map[string]string{"torn": `{"schema":1,"id":"0ba`, "of another": `{"schema":1,"id":"0badf0","init_pid":1}`, "none": ""} {
-		p := paths{t.TempDir()}
-		if text != "" {
-			must.OK(t, os.WriteFile(p.record(), []byte(text), 0o600))
-		}
-		lock, err := lockFile(p.lock())
-		must.OK(t, err)
-		// The process that holds the lock has init's name.
-		scripts := t.TempDir()
-		must.OK(t, os.WriteFile(filepath.Join(scripts, "lab-init"), []byte("sleep 60 & wait\n"), 0o600))
-		cmd := exec.Command("sh", "lab-init", "spec.json")
-		cmd.Dir, cmd.ExtraFiles = scripts, []*os.File{lock}
-		// Its child ends with it, as in init's PID namespace.
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		must.OK(t, cmd.Start())
-		ended := make(chan error, 1)
-		go func() {
-			ended <- cmd.Wait()
-			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		}()
-		lock.Close()
-		eventually.Holds(t, "it has become sh", func() bool { return p.unrecorded() != nil })
-		was, err := Down(context.Background(), p.base)
-		if !was || err != nil {
-			t.Errorf("%s: was running %t, %v", name, was, err)
-		}
-		cmd.Process.Kill()
-		<-ended
 	}
 }
