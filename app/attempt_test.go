@@ -21,7 +21,7 @@ import (
 
 // The pod receives every option that matters there, and none that names files on this machine.
 func TestPodArgs(t *testing.T) {
-	want := RunOptions{Lab: lab.KindCluster, Image: "registry.example/meshtrial:1", Observe: record.ObservedKubelet, PullSecret: "team/registry", Revision: "canary",
+	want := RunOptions{Where: Where{Lab: lab.KindCluster}, Image: "registry.example/meshtrial:1", Observe: record.ObservedKubelet, PullSecret: "team/registry", Revision: "canary",
 		MeshWide: true, OwnLab: true, Wait: time.Hour, Limits: []string{"unattributed=60%", "schedule-lag=0.5"}}
 	o := want
 	o.Kubeconfig, o.Context = "k", "c"

@@ -40,7 +40,7 @@ func TestConfirmChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := ""
-			o := RunOptions{Lab: c.kind, OwnLab: c.ownLab, MeshWide: c.meshWide, Confirm: func(_ context.Context, text string) error {
+			o := RunOptions{Where: Where{Lab: c.kind}, OwnLab: c.ownLab, MeshWide: c.meshWide, Confirm: func(_ context.Context, text string) error {
 				asked = text
 				return refused
 			}}

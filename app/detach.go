@@ -68,7 +68,7 @@ func Detach(ctx context.Context, o RunOptions, results Results) (begun Detached,
 	}
 	begun = Detached{Run: spec.Run, Study: spec.Study, Namespace: spec.Namespace}
 	if !r.OwnLab { // a user with rights in that namespace only can find it too
-		begun.Flags = Where{lab.KindCluster, r.Kubeconfig, r.Context}.Flags() + " -n " + spec.Namespace
+		begun.Flags = r.Where.Flags() + " -n " + spec.Namespace
 	}
 	clients, err := detached.Open(where.RESTConfig(), begun.Flags)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestOpenLabOfAKilledRun(t *testing.T) {
 		me, dead, record := labFor(t)
 		said := &recorder{}
 		open := func() lab.Lab {
-			o := RunOptions{Lab: lab.KindLocal, KeepLab: keep, Progress: said}
+			o := RunOptions{Where: Where{Lab: lab.KindLocal}, KeepLab: keep, Progress: said}
 			l, err := o.openLab(t.Context(), nil)
 			must.OK(t, err)
 			return l
@@ -102,7 +102,7 @@ func TestCloseLab(t *testing.T) {
 // output.
 func TestMachineRemarksEndTheirLine(t *testing.T) {
 	p := &recorder{}
-	o := RunOptions{Lab: lab.KindLocal, Progress: p}
+	o := RunOptions{Where: Where{Lab: lab.KindLocal}, Progress: p}
 	must.OK(t, must.Err(o.machineRemarks(t.Context())))
 	if p.going {
 		t.Errorf("%q goes on", p.said)

@@ -31,8 +31,7 @@ type RunOptions struct {
 	// directory to continue. At most one of them may be set.
 	Out, Resume string `json:"-"`
 
-	// Lab is [lab.KindLocal] or [lab.KindCluster].
-	Lab string `json:"lab"`
+	Where
 	// Wait is how long to wait for another run that holds the cluster.
 	Wait time.Duration `json:"wait,omitempty"`
 	// Revision is the revision of the mesh's control plane to use, or "" if there is only one.
@@ -45,9 +44,8 @@ type RunOptions struct {
 	Meshes  mesh.Choices `json:"-"` // mesh flags for a lab that is started
 
 	// For a user's cluster.
-	Kubeconfig, Context string `json:"-"`
-	Image               string `json:"image,omitempty"` // of the roles
-	PullSecret          string `json:"pull_secret,omitempty"`
+	Image      string `json:"image,omitempty"` // of the roles
+	PullSecret string `json:"pull_secret,omitempty"`
 	// MeshWide allows changes that affect the whole mesh even while proxies of others are
 	// connected.
 	MeshWide bool `json:"mesh_wide,omitempty"`

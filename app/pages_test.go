@@ -613,7 +613,7 @@ func TestPagesOfferToResume(t *testing.T) {
 	header, err := store.ReadHeader(dir)
 	must.OK(t, err)
 	p := newPages([]string{dir})
-	p.launch = &Launch{Options: RunOptions{Lab: lab.KindLocal, Observe: record.ObservedCgroup}}
+	p.launch = &Launch{Options: RunOptions{Where: Where{Lab: lab.KindLocal}, Observe: record.ObservedCgroup}}
 	own, err := ownDigest()
 	must.OK(t, err)
 	here := procfs.Machine(os.DirFS("/"))

@@ -73,7 +73,7 @@ func TestRunRefuses(t *testing.T) {
 		"no run to resume":           func(o *RunOptions) { o.Resume = filepath.Join(full, "run") },
 	} {
 		p := &recorder{}
-		o := RunOptions{Study: s, Source: data, Lab: lab.KindLocal, Observe: record.ObservedCgroup, Progress: p}
+		o := RunOptions{Study: s, Source: data, Where: Where{Lab: lab.KindLocal}, Observe: record.ObservedCgroup, Progress: p}
 		change(&o)
 		if err := Run(t.Context(), o); errs.Code(err) != errs.CodeUsage || len(p.said) > 0 {
 			t.Errorf("%s: %v (code %d), after %q", name, err, errs.Code(err), p.said)
@@ -81,7 +81,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	must.OK(t, os.Symlink(RunsFolder, RunsFolder)) // which leads nowhere
-	o := RunOptions{Study: s, Source: data, Lab: lab.KindLocal, Observe: record.ObservedCgroup, Progress: &recorder{}}
+	o := RunOptions{Study: s, Source: data, Where: Where{Lab: lab.KindLocal}, Observe: record.ObservedCgroup, Progress: &recorder{}}
 	if err := Run(t.Context(), o); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("nowhere to write: %v", err)
 	}

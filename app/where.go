@@ -14,9 +14,9 @@ import (
 
 // Where names an existing lab: the one on this machine, or a user's cluster.
 type Where struct {
-	Lab        string // lab.KindLocal or lab.KindCluster
-	Kubeconfig string // of a cluster
-	Context    string
+	Lab        string `json:"lab"` // lab.KindLocal or lab.KindCluster
+	Kubeconfig string `json:"-"`   // of a cluster
+	Context    string `json:"-"`
 }
 
 // Check returns an error for flags that do not go together.

@@ -3,10 +3,13 @@ package cli
 import (
 	"context"
 
-	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/app"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/cluster"
 )
 
 func newClusterCommand(env *Env) *cobra.Command {
@@ -34,6 +37,12 @@ const ofLabCluster = "with --lab cluster: "
 func addKubeconfigFlags(flags *pflag.FlagSet, kubeconfig, inContext *string, when string) {
 	flags.StringVar(kubeconfig, "kubeconfig", "", when+"kubeconfig `FILE` (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(inContext, "context", "", when+"kubeconfig context to use")
+}
+
+// addWhereFlags adds the flags that name a lab. what says what it is for, as "where to run".
+func addWhereFlags(flags *pflag.FlagSet, to *app.Where, what string) {
+	flags.StringVar(&to.Lab, "lab", lab.KindLocal, what+": local (the lab on this machine) or cluster (from a kubeconfig)")
+	addKubeconfigFlags(flags, &to.Kubeconfig, &to.Context, ofLabCluster)
 }
 
 func (f *clusterFlags) reach(ctx context.Context) (*rest.Config, error) {

@@ -4,15 +4,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/meshtrial/meshtrial/app"
-	"github.com/meshtrial/meshtrial/lab"
 )
 
 // istiodFlags select the istiod of a lab.
 type istiodFlags struct{ app.Istiod }
 
 func (f *istiodFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where istiod runs: local (the lab on this machine) or cluster (from a kubeconfig)")
-	addKubeconfigFlags(flags, &f.Kubeconfig, &f.Context, ofLabCluster)
+	addWhereFlags(flags, &f.Where, "where istiod runs")
 	addRevisionFlag(flags, &f.Revision)
 	flags.StringVar(&f.Namespace, "istio-namespace", "istio-system", "where istiod is installed")
 }

@@ -59,7 +59,7 @@ func servePage(ctx context.Context, env *Env, address string, dirs []string) err
 	launch := app.Launch{Studies: startable, Study: func(ctx context.Context, name string) (*study.Study, []byte, error) {
 		return loadStudy(ctx, env, name, nil)
 	},
-		Options: app.RunOptions{Lab: lab.KindLocal, Observe: record.ObservedCgroup, Progress: p,
+		Options: app.RunOptions{Where: app.Where{Lab: lab.KindLocal}, Observe: record.ObservedCgroup, Progress: p,
 			Confirm: func(context.Context, string) error { return errors.New("a page cannot ask for confirmation") },
 			Present: func(string, record.Findings) error { return nil }}}
 	return serving(ctx, p, pages, address, pollRuns, func(ctx context.Context) error {

@@ -89,9 +89,7 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags.IntVar(&f.port, "port", 0, "with a pod, for kinds other than cpu: port of pprof or "+
 		"Envoy's admin interface (default 15000 for an Istio sidecar, otherwise 8080)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the pod")
-	flags.StringVar(&f.where.Lab, "lab", "local",
-		"where the pod runs: local (the lab on this machine) or cluster (from a kubeconfig)")
-	addKubeconfigFlags(flags, &f.where.Kubeconfig, &f.where.Context, ofLabCluster)
+	addWhereFlags(flags, &f.where, "where the pod runs")
 	flags.StringVar(&f.image, "image", "", ofLabCluster+"image of this program that the nodes can pull")
 	flags.DurationVar(&f.wait, "wait", 0, "with a pod and kind cpu: "+waitUsage)
 	flags.DurationVar(&f.length, "length", 30*time.Second, "how long to profile")

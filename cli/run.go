@@ -72,7 +72,7 @@ func newRunCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where to run: local (a lab on this machine) or cluster (from a kubeconfig)")
+	addWhereFlags(flags, &f.Where, "where to run")
 	addSetFlag(cmd, &f.sets)
 	flags.StringVar(&f.Out, "out", "", "run `DIR` to create (default runs/STUDY-TIME)")
 	flags.StringVar(&f.Resume, "resume", "", "continue the run in this `DIR`")
@@ -83,7 +83,6 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.BoolVar(&f.KeepLab, "keep-lab", false, "keep the lab running if this command started it")
 	addNodeFlags(cmd, &f.Nodes, &f.Zones, 0, "nodes of the lab if one must be started (default: as many as the study needs)")
 	f.Meshes = addMeshFlags(flags, mesh.Run).given
-	addKubeconfigFlags(flags, &f.Kubeconfig, &f.Context, ofLabCluster)
 	addRevisionFlag(flags, &f.Revision)
 	addObserveFlag(flags, &f.Observe)
 	flags.BoolVar(&f.yes, "yes", false, "do not ask before changing objects that do not belong to the run (a run in a local lab never asks)")

@@ -40,8 +40,7 @@ type detachedFlags struct {
 
 func (f *detachedFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where the run is: local (the lab on this machine) or cluster (from a kubeconfig)")
-	addKubeconfigFlags(flags, &f.Kubeconfig, &f.Context, ofLabCluster)
+	addWhereFlags(flags, &f.Where, "where the run is")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the runs' Jobs and PersistentVolumeClaims (default: all)")
 }
 

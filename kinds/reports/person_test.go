@@ -43,7 +43,7 @@ func players(source string) (launch app.Launch, begun <-chan played) {
 		Study: func(context.Context, string) (*study.Study, []byte, error) {
 			return app.ResumedStudy(source)
 		},
-		Options: app.RunOptions{Lab: lab.KindLocal, Observe: record.ObservedCgroup, Progress: unseen{}, Present: func(string, record.Findings) error { return nil }},
+		Options: app.RunOptions{Where: app.Where{Lab: lab.KindLocal}, Observe: record.ObservedCgroup, Progress: unseen{}, Present: func(string, record.Findings) error { return nil }},
 		Run: func(ctx context.Context, o app.RunOptions) error {
 			p := played{o, ctx, make(chan error)}
 			select {
