@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 // className is the GatewayClass of an installation here.
@@ -26,15 +27,8 @@ const envoyRef = hub + "/envoy:meshtrial-" + components.DefaultEnvoy
 // User in Envoy Gateway's images.
 const user = "65532:65532"
 
-// rendered is one installation, ready to apply.
-type rendered struct {
-	lab.Installation
-	version string
-	images  []components.Image
-}
-
 // render renders Envoy Gateway's own chart, and assembles or pulls the images.
-func render(ctx context.Context, b *components.Builder, from string) (*rendered, error) {
+func render(ctx context.Context, b *components.Builder, from string) (*mesh.Rendered, error) {
 	s, err := findSource(ctx, b, from)
 	if err != nil {
 		return nil, err
@@ -51,7 +45,7 @@ func render(ctx context.Context, b *components.Builder, from string) (*rendered,
 	if err != nil {
 		return nil, err
 	}
-	out := &rendered{Installation: installation(objects, definitions), version: s.version}
+	out := &mesh.Rendered{Installation: installation(objects, definitions), Facts: map[string]string{lab.Status: s.version}}
 	const bin = "usr/local/bin/"
 	path := []string{"PATH=/" + bin}
 	plans := []components.Plan{{Ref: envoyRef, Name: "image_envoy", System: true, Layers: [][]components.File{{{Name: bin + "envoy", Mode: 0o755, Program: "envoy"}}},
@@ -61,11 +55,11 @@ func render(ctx context.Context, b *components.Builder, from string) (*rendered,
 			Layers: [][]components.File{{{Name: bin + program, Mode: 0o755, From: *s.program}}},
 			Config: v1.Config{Entrypoint: []string{"/" + bin + program}, User: user, Env: path}})
 	}
-	if out.images, err = b.Assemble(ctx, plans...); err != nil || s.program != nil {
+	if out.Images, err = b.Assemble(ctx, plans...); err != nil || s.program != nil {
 		return out, err
 	}
 	pulled, err := b.Pull(ctx, components.Pull{Refs: []string{s.image()}, Hint: "an image is assembled here from a folder with Envoy Gateway's program (--envoy-gateway DIR)"})
-	out.images = append(out.images, pulled...)
+	out.Images = append(out.Images, pulled...)
 	return out, err
 }
 

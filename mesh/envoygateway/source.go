@@ -23,9 +23,6 @@ const (
 	hub     = "docker.io/envoyproxy"
 )
 
-const sourceHint = "name a folder with Envoy Gateway's program (envoy-gateway) and chart (charts/gateway-helm or charts/gateway-helm-VERSION.tgz), " +
-	"or a release such as v1.9.1, with --envoy-gateway or " + variable
-
 // source is a complete Envoy Gateway.
 type source struct {
 	chart string // path
@@ -40,20 +37,14 @@ type source struct {
 // image returns the reference of the image.
 func (s *source) image() string { return hub + "/gateway:" + s.version }
 
-var sources = mesh.Origin{Name: "Envoy Gateway", Programs: []mesh.Program{{Name: program, Purpose: "the control plane, and the shutdown manager of its proxies"}},
-	Charts: []string{chart}, Release: regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+[0-9a-z.-]*$`), Hint: sourceHint}
-
-// isFrom checks a source, and reports whether an Envoy Gateway of this version comes from it.
-func isFrom(version, from string) (bool, error) {
-	switch folder, err := sources.IsFolder(from); {
-	case err != nil:
-		return false, err
-	case folder:
-		s, err := readFolder(from)
-		return err == nil && s.version == version, err
-	}
-	return strings.TrimPrefix(version, "v") == strings.TrimPrefix(from, "v"), nil
-}
+var sources = mesh.Origin{Name: "Envoy Gateway", Setting: Name, Variable: "MESHTRIAL_ENVOY_GATEWAY",
+	Programs: []mesh.Program{{Name: program, Purpose: "the control plane, and the shutdown manager of its proxies"}}, Charts: []string{chart},
+	Release: regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+[0-9a-z.-]*$`),
+	SameRelease: func(version, name string) bool {
+		return strings.TrimPrefix(version, "v") == strings.TrimPrefix(name, "v")
+	},
+	Hint: "name a folder with Envoy Gateway's program (envoy-gateway) and chart (charts/gateway-helm or charts/gateway-helm-VERSION.tgz), " +
+		"or a release such as v1.9.1, with --envoy-gateway or MESHTRIAL_ENVOY_GATEWAY"}
 
 func findSource(ctx context.Context, b *components.Builder, from string) (*source, error) {
 	switch folder, err := sources.IsFolder(from); {

@@ -45,7 +45,7 @@ func TestFolder(t *testing.T) {
 	if image != s.image() || len(limits) > 0 || !kept || v["config"] == nil {
 		t.Errorf("values %v", v)
 	}
-	if same, err := isFrom(s.version, filepath.Dir(filepath.Dir(s.chart))); !same || err != nil {
+	if same, err := sources.IsFrom(s.version, filepath.Dir(filepath.Dir(s.chart))); !same || err != nil {
 		t.Errorf("another version than its folder's: %v", err)
 	}
 }
@@ -83,9 +83,9 @@ func plan(t *testing.T, ingress string) *study.Plan {
 
 // Without its programs a run is refused before anything starts; so is a source that no cell needs.
 func TestFits(t *testing.T) {
-	t.Setenv(variable, "")
+	t.Setenv(sources.Variable, "")
 	dir := folder(t)
-	with := mesh.Settings{setSource: {dir}}
+	with := mesh.Settings{Name: {dir}}
 	s, err := readFolder(dir)
 	must.OK(t, err)
 	for name, tt := range map[string]struct {
@@ -96,7 +96,7 @@ func TestFits(t *testing.T) {
 	}{
 		"without a source":            {Name, nil, nil, "give a source"},
 		"with one":                    {Name, with, nil, ""},
-		"with an empty folder":        {Name, mesh.Settings{setSource: {t.TempDir()}}, nil, "lacks"},
+		"with an empty folder":        {Name, mesh.Settings{Name: {t.TempDir()}}, nil, "lacks"},
 		"in a lab that has it":        {Name, nil, map[string]string{lab.Status: s.version}, ""},
 		"in a lab that has the same":  {Name, with, map[string]string{lab.Status: s.version}, ""},
 		"in a lab that has another":   {Name, with, map[string]string{lab.Status: "1.0.0-x"}, "not the one from"},

@@ -75,7 +75,7 @@ var kitFlags = []mesh.Flag{
 	{Name: setZtunnel, Commands: mesh.LabUp, Usage: "`DIR` with the ztunnel binary for an ambient mesh (default $" + ztunnelVariable + "); implies --ambient"},
 	{Name: setZtunnel, Commands: mesh.Run, Usage: "`DIR` with the ztunnel binary, if a lab with an ambient mesh must be started (default $" + ztunnelVariable + ")"},
 	{Name: setSecond, Commands: mesh.LabUp, Usage: "also offer another version of Istio to steps that start a revision of it: a `DIR` with its programs and charts, or a release"},
-	{Name: setSecond, Commands: mesh.Run, Usage: "the second Istio if a lab with it must be started: a folder or a release (default $" + secondVariable + ")"},
+	{Name: setSecond, Commands: mesh.Run, Usage: "the second Istio if a lab with it must be started: a folder or a release (default $MESHTRIAL_SECOND_ISTIO)"},
 	{Name: setGatewayAPI, Commands: mesh.LabUp, Kind: mesh.Switch, Usage: "also install the Gateway API CRDs, from which Istio's gateways then take routes"},
 }
 
@@ -107,9 +107,9 @@ func resolve(c mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, er
 		s = s.With(setZtunnel, dir)
 	}
 	if s[needSecond] != nil && s[setSecond] == nil {
-		from := os.Getenv(secondVariable)
+		from := os.Getenv(seconds.Variable)
 		if from == "" {
-			return nil, errs.WithHint(errs.Usage("a step of the study starts an istiod of a second version, and none is given"), secondHint)
+			return nil, errs.WithHint(errs.Usage("a step of the study starts an istiod of a second version, and none is given"), "%s", seconds.Hint)
 		}
 		s = s.With(setSecond, from)
 	}

@@ -38,8 +38,8 @@ func secondDir(t *testing.T) string {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), elftest.Header(t, machine, name), 0o755))
 	}
 	for name, text := range map[string]string{
-		discoveryChart + "/Chart.yaml": "name: istiod\nversion: 1.0.0\n", baseChart + "/Chart.yaml": "name: base\nversion: 1.0.0\n",
-		versionFile: "1.30-abc\n", secondBootstrap: `{"bootstrap_extensions": [{{- if .metadata_discovery }}{"name": "istio.workload.BootstrapExtension"}{{- end }}]}`,
+		"charts/" + discoveryChart + "/Chart.yaml": "name: istiod\nversion: 1.0.0\n", "charts/" + baseChart + "/Chart.yaml": "name: base\nversion: 1.0.0\n",
+		"VERSION": "1.30-abc\n", secondBootstrap: `{"bootstrap_extensions": [{{- if .metadata_discovery }}{"name": "istio.workload.BootstrapExtension"}{{- end }}]}`,
 	} {
 		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)))
 	}
@@ -56,25 +56,24 @@ func TestSecondFolder(t *testing.T) {
 		"complete":            {nil, ""},
 		"no program":          {func(dir string) error { return os.Remove(dir + "/pilot-discovery") }, "the program pilot-discovery"},
 		"no agent":            {func(dir string) error { return os.Remove(dir + "/pilot-agent") }, "the program pilot-agent"},
-		"not executable":      {func(dir string) error { return os.Chmod(dir+"/pilot-agent", 0o644) }, "is not executable"},
 		"a script":            {func(dir string) error { return os.WriteFile(dir+"/pilot-agent", []byte("#!"), 0o755) }, "not a Linux program"},
 		"a program of others": {func(dir string) error { return os.Chmod(dir+"/pilot-agent", 0o777) }, "by everybody"},
 		"a folder of others":  {func(dir string) error { return os.Chmod(dir, 0o777) }, "by everybody"},
-		"a chart of others":   {func(dir string) error { return os.Chmod(dir+"/"+baseChart, 0o777) }, "by everybody"},
-		"no chart":            {func(dir string) error { return os.RemoveAll(dir + "/" + discoveryChart) }, "the chart " + discoveryChart},
-		"no definitions":      {func(dir string) error { return os.RemoveAll(dir + "/" + baseChart) }, "the chart " + baseChart},
+		"a chart of others":   {func(dir string) error { return os.Chmod(dir+"/charts/"+baseChart, 0o777) }, "by everybody"},
+		"no chart":            {func(dir string) error { return os.RemoveAll(dir + "/charts/" + discoveryChart) }, "the chart " + discoveryChart},
+		"no definitions":      {func(dir string) error { return os.RemoveAll(dir + "/charts/" + baseChart) }, "the chart " + baseChart},
 		"no template":         {func(dir string) error { return os.Remove(dir + "/" + secondBootstrap) }, secondBootstrap},
-		"no version":          {func(dir string) error { return os.Remove(dir + "/" + versionFile) }, "the file VERSION"},
-		"a version of others": {func(dir string) error { return os.Chmod(dir+"/"+versionFile, 0o666) }, "by everybody"},
+		"no version":          {func(dir string) error { return os.Remove(dir + "/VERSION") }, "the file VERSION"},
+		"a version of others": {func(dir string) error { return os.Chmod(dir+"/VERSION", 0o666) }, "by everybody"},
 		"a version as a folder": {func(dir string) error {
-			return errors.Join(os.Remove(dir+"/"+versionFile), os.Mkdir(dir+"/"+versionFile, 0o755))
+			return errors.Join(os.Remove(dir+"/VERSION"), os.Mkdir(dir+"/VERSION", 0o755))
 		}, "is not a file"},
 		"a version in a pipe": {func(dir string) error {
-			return errors.Join(os.Remove(dir+"/"+versionFile), syscall.Mkfifo(dir+"/"+versionFile, 0o600))
+			return errors.Join(os.Remove(dir+"/VERSION"), syscall.Mkfifo(dir+"/VERSION", 0o600))
 		}, "is not a file"},
-		"a template that is too large": {func(dir string) error { return os.Truncate(dir+"/"+secondBootstrap, maxSecondFile+1) }, "is not a file of at most"},
-		"a version of nothing":         {func(dir string) error { return os.WriteFile(dir+"/"+versionFile, []byte("main"), 0o644) }, "does not contain a version of Istio"},
-		"a version with spaces":        {func(dir string) error { return os.WriteFile(dir+"/"+versionFile, []byte("1.30 x"), 0o644) }, "does not contain a version of Istio"},
+		"a template that is too large": {func(dir string) error { return os.Truncate(dir+"/"+secondBootstrap, 1<<20+1) }, "is not a file of at most"},
+		"a version of nothing":         {func(dir string) error { return os.WriteFile(dir+"/VERSION", []byte("main"), 0o644) }, "does not contain a version of Istio"},
+		"a version with spaces":        {func(dir string) error { return os.WriteFile(dir+"/VERSION", []byte("1.30 x"), 0o644) }, "does not contain a version of Istio"},
 		"an envoy of its own": {func(dir string) error {
 			text, err := os.ReadFile(dir + "/pilot-agent")
 			return errors.Join(err, os.WriteFile(dir+"/envoy", text, 0o755))
@@ -94,17 +93,17 @@ func TestSecondFolder(t *testing.T) {
 			if !strings.HasPrefix(s.pilotRef(), components.IstioHub+"/pilot:1.30-abc-") || !strings.HasPrefix(s.proxyRef(), components.IstioHub+"/proxyv2:1.30-abc-") {
 				t.Errorf("images %s and %s", s.pilotRef(), s.proxyRef())
 			}
-			_, own := s.programs["envoy"]
+			_, own := s.folder.Programs["envoy"]
 			if envoy := s.plans()[1].Layers[1][0]; (envoy.Program == "") != own || strings.Contains(s.bootstrap, "BootstrapExtension") {
 				t.Errorf("envoy %+v, bootstrap %s", envoy, s.bootstrap)
 			}
-			must.OK(t, os.WriteFile(filepath.Join(dir, discoveryChart, "values.yaml"), []byte("a: b"), 0o644))
+			must.OK(t, os.WriteFile(filepath.Join(dir, "charts", discoveryChart, "values.yaml"), []byte("a: b"), 0o644))
 			if other, err := openSecond(dir, ""); err != nil || other.tag == s.tag {
 				t.Errorf("other charts have the same tag %s, %v", s.tag, err)
 			}
 		})
 	}
-	for from, says := range map[string]string{"1.30.2": "", "1.30": "neither a folder nor a release", "/nowhere": "neither a folder nor a release"} {
+	for from, says := range map[string]string{"1.30.2": "", "1.30": "neither a folder nor the name of a release", "/nowhere": "neither a folder nor the name of a release"} {
 		s, err := openSecond(from, "hub")
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) || err == nil && s.pilotRef() != "hub/pilot:"+from {
 			t.Errorf("%s: %+v, %v", from, s, err)
@@ -150,7 +149,7 @@ blocks: {min: 1, max: 1}
 	} {
 		refuses(t, says, err, says, "")
 	}
-	t.Setenv(secondVariable, dir)
+	t.Setenv(seconds.Variable, dir)
 	if s, err := resolve(mesh.Run, true, needs(with, nil)); err != nil || s.Get(setSecond) != dir {
 		t.Errorf("by the environment: %v, %v", s, err)
 	}

@@ -35,14 +35,15 @@ func TestZtunnelFolder(t *testing.T) {
 		"a release":                 {says: wanted + ".1", want: wanted + ".1"},
 		"its own before the file":   {says: wanted + ".1", version: "1.2", want: wanted + ".1"},
 		"a build of a revision":     {says: revision, version: wanted + "-built\n", want: wanted + "-built"},
-		"no file of its version":    {says: revision, refused: "is not a version of Istio"},
-		"a file that says nothing":  {says: revision, version: "main", refused: "does not contain a version of Istio"},
-		"no tag":                    {says: revision, version: wanted + ".x y", refused: "does not contain a version of Istio"},
-		"a version that no tag has": {says: wanted + ".0+dirty", refused: "which cannot be an image's tag"},
+		"no file of its version":    {says: revision, refused: "no file VERSION names a version of Istio"},
+		"a file that says nothing":  {says: revision, version: "main", refused: "no file VERSION names a version of Istio"},
+		"no tag":                    {says: revision, version: wanted + ".x y", refused: "does not contain a version of ztunnel"},
+		"a version that no tag has": {says: wanted + ".0+dirty", refused: "no file VERSION names a version of Istio"},
 		"a tag in its place":        {says: wanted + ".0+dirty", version: wanted + ".0-dirty", want: wanted + ".0-dirty"},
 		"another version":           {says: "1.2.3", refused: "is from Istio 1.2.3, but istiod is " + components.IstioVersion},
 		"another, by the file":      {says: revision, version: "1.2", refused: "is from Istio 1.2, but istiod is"},
-		"not there":                 {says: wanted, spoil: os.RemoveAll, refused: "has no program ztunnel"},
+		"not there":                 {says: wanted, spoil: os.RemoveAll, refused: "no such file or directory"},
+		"empty":                     {says: wanted, spoil: func(dir string) error { return os.Remove(dir + "/ztunnel") }, refused: "lacks:\n  the program ztunnel (the proxy of each node)"},
 		"a script":                  {says: wanted, spoil: func(dir string) error { return os.WriteFile(filepath.Join(dir, "ztunnel"), []byte("#!"), 0o755) }, refused: "not a Linux program"},
 		"a folder":                  {says: wanted, spoil: func(dir string) error { return errors.Join(os.Remove(dir+"/ztunnel"), os.Mkdir(dir+"/ztunnel", 0o755)) }, refused: "is not a file"},
 		"one that does not answer":  {says: "", refused: "does not answer"},
@@ -80,8 +81,8 @@ func TestZtunnelFolder(t *testing.T) {
 	program := filepath.Join(clone, "ztunnel", "ztunnel")
 	must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, elftest.Header(t, machine, "a program"), 0o755)))
 	for given, want := range map[string][2]string{
-		program:       {program + " is not a folder", "give its folder: --ztunnel " + filepath.Dir(program)},
-		program + "/": {"is not a folder", "give its folder: --ztunnel " + filepath.Dir(program)},
+		program:       {program + " is not a folder", "give its folder: " + filepath.Dir(program)},
+		program + "/": {"is not a folder", "give its folder: " + filepath.Dir(program)},
 		clone:         {filepath.Join(clone, "ztunnel") + " is not a file", "--ztunnel DIR (or MESHTRIAL_ZTUNNEL) names a folder with the program ztunnel"},
 	} {
 		err := (&order{ambient: true, ztunnelDir: given}).openZtunnel(t.Context())

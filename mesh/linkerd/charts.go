@@ -23,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -49,22 +50,6 @@ func findSource(ctx context.Context, b *components.Builder, charts, from string)
 	return findRelease(ctx, b, charts, from)
 }
 
-// isFrom reports whether a Linkerd of this version may come from the source. For a channel
-// any of its releases is accepted, without looking up the newest.
-func isFrom(version, source string) (bool, error) {
-	switch folder, err := sources.IsFolder(source); {
-	case err != nil:
-		return false, err
-	case folder:
-		s, err := readFolder(source)
-		return err == nil && s.tag == version, err
-	}
-	channel := source == "edge" || source == "stable"
-	return version == source || channel && release.MatchString(version) && strings.HasPrefix(version, source+"-"), nil
-}
-
-const sourceHint = "name a folder with Linkerd's programs and charts, or a release such as edge-26.8.3, with --linkerd or MESHTRIAL_LINKERD"
-
 // order is a Linkerd to install.
 type order struct {
 	// source is a folder with Linkerd's programs and charts, from which images are
@@ -76,20 +61,10 @@ type order struct {
 	set []string
 }
 
-// rendered is one installation of Linkerd, ready to apply. It contains the private keys of
-// the installation: never write it to a file.
-type rendered struct {
-	lab.Installation
-	version string // tag of its images
-	// images has the images of its control plane and its sidecars; controller and proxy are
-	// their references.
-	images            []components.Image
-	controller, proxy string
-}
-
 // render renders Linkerd's own charts with keys created for this installation, and assembles
-// or pulls the images they name.
-func (o order) render(ctx context.Context, b *components.Builder) (*rendered, error) {
+// or pulls the images they name. Never write the result to a file: it contains the installation's
+// private keys.
+func (o order) render(ctx context.Context, b *components.Builder) (*mesh.Rendered, error) {
 	source, err := findSource(ctx, b, "", o.source)
 	if err != nil {
 		return nil, err
@@ -117,16 +92,17 @@ func (o order) render(ctx context.Context, b *components.Builder) (*rendered, er
 		stages = append(stages, objects)
 	}
 	containers := containerImages(stages[1])
-	out := &rendered{Installation: installation(stages), controller: containers["destination"], proxy: containers[proxyContainer]}
-	if out.controller == "" || out.proxy == "" {
+	controller, proxy := containers["destination"], containers[proxyContainer]
+	if controller == "" || proxy == "" {
 		return nil, fmt.Errorf("Linkerd's rendered chart has no container destination or %s", proxyContainer)
 	}
-	_, tag, _ := strings.Cut(out.proxy[strings.LastIndex(out.proxy, "/")+1:], ":")
-	out.version = cmp.Or(source.tag, tag, answer[1].AppVersion)
+	_, tag, _ := strings.Cut(proxy[strings.LastIndex(proxy, "/")+1:], ":")
+	version := cmp.Or(source.tag, tag, answer[1].AppVersion)
+	out := &mesh.Rendered{Installation: installation(stages), Facts: map[string]string{"controller": controller, "proxy": proxy, lab.Status: version}}
 	if source.programs != nil {
-		out.images, err = b.Assemble(ctx, source.plans(out)...)
+		out.Images, err = b.Assemble(ctx, source.plans(version, controller, proxy)...)
 	} else {
-		out.images, err = b.Pull(ctx, components.Pull{Refs: slices.Compact(slices.Sorted(maps.Values(containers))),
+		out.Images, err = b.Pull(ctx, components.Pull{Refs: slices.Compact(slices.Sorted(maps.Values(containers))),
 			Hint: "images are assembled here from a folder with Linkerd's programs (--linkerd DIR)"})
 	}
 	return out, err
@@ -221,7 +197,7 @@ func containerImages(objects []*unstructured.Unstructured) map[string]string {
 }
 
 // plans returns the images of a folder's programs, laid out like Linkerd's own.
-func (s *source) plans(to *rendered) []components.Plan {
+func (s *source) plans(version, controllerRef, proxyRef string) []components.Plan {
 	var controller, proxy []components.File
 	for _, p := range programs {
 		made, ok := s.programs[p.Name]
@@ -234,11 +210,11 @@ func (s *source) plans(to *rendered) []components.Plan {
 		}
 		*files = append(*files, components.File{Name: p.in, Mode: 0o755, From: made})
 	}
-	override := "LINKERD_CONTAINER_VERSION_OVERRIDE=" + to.version
+	override := "LINKERD_CONTAINER_VERSION_OVERRIDE=" + version
 	return []components.Plan{
-		{Ref: to.controller, Name: "image_linkerd_controller", System: true, Layers: [][]components.File{controller},
+		{Ref: controllerRef, Name: "image_linkerd_controller", System: true, Layers: [][]components.File{controller},
 			Config: v1.Config{Entrypoint: []string{"/controller"}, User: controllerUser, Env: []string{override}}},
-		{Ref: to.proxy, Name: "image_linkerd_proxy", System: true, Layers: [][]components.File{proxy},
+		{Ref: proxyRef, Name: "image_linkerd_proxy", System: true, Layers: [][]components.File{proxy},
 			Config: v1.Config{Entrypoint: []string{"/usr/lib/linkerd/linkerd2-proxy-identity"}, User: proxyUser,
 				Env: []string{override, "LINKERD2_PROXY_LOG=warn,linkerd=info", "LINKERD2_PROXY_LOG_FORMAT=plain"}}},
 	}

@@ -1,6 +1,11 @@
 package linkerd
 
-import "github.com/meshtrial/meshtrial/mesh"
+import (
+	"strings"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
+)
 
 // program is a program of Linkerd's images.
 type program struct {
@@ -33,7 +38,14 @@ const (
 	proxyUser      = "2102"
 )
 
-var sources = mesh.Origin{Name: "Linkerd", Programs: programsOf(), Charts: []string{crdsChart, controlChart}, Release: release, Hint: sourceHint}
+var sources = mesh.Origin{Name: "Linkerd", Setting: study.MeshLinkerd, Variable: "MESHTRIAL_LINKERD", Programs: programsOf(), Charts: []string{crdsChart, controlChart},
+	Release: release, SameRelease: sameRelease, Hint: "--linkerd DIR names a folder with its programs and charts, --linkerd edge a release to pull; so does MESHTRIAL_LINKERD in the environment"}
+
+// sameRelease accepts any release of a channel, without looking up the newest.
+func sameRelease(version, name string) bool {
+	channel := name == edge || name == "stable"
+	return version == name || channel && release.MatchString(version) && strings.HasPrefix(version, name+"-")
+}
 
 func programsOf() (out []mesh.Program) {
 	for _, p := range programs {

@@ -102,7 +102,7 @@ func TestFolderRefused(t *testing.T) {
 		{"a folder", func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "controller")), os.Mkdir(filepath.Join(dir, "controller"), 0o755))
 		}, []string{"controller is not a file"}},
-		{"a bad version", func(dir string) error { return os.WriteFile(filepath.Join(dir, "VERSION"), []byte("a b"), 0o644) }, []string{"VERSION holds an invalid version"}},
+		{"a bad version", func(dir string) error { return os.WriteFile(filepath.Join(dir, "VERSION"), []byte("a b"), 0o644) }, []string{"VERSION does not contain a version of Linkerd"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := fakeLinkerd(t)
@@ -168,12 +168,12 @@ func TestIsFrom(t *testing.T) {
 		{built.tag, "edge-26.8.3", false},
 		{"", "edge", false},
 	} {
-		if got, err := isFrom(c.version, c.source); err != nil || got != c.want {
+		if got, err := sources.IsFrom(c.version, c.source); err != nil || got != c.want {
 			t.Errorf("%q of %s: %v, %v", c.version, c.source, got, err)
 		}
 	}
 	for _, source := range []string{"./nowhere", t.TempDir()} {
-		if _, err := isFrom("edge-26.8.3", source); errs.Code(err) != errs.CodeUsage {
+		if _, err := sources.IsFrom("edge-26.8.3", source); errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
@@ -208,7 +208,7 @@ data: {values: "containers: [{name: debug, image: not.this/one:1}]"}
 func TestPlans(t *testing.T) {
 	s, err := readFolder(fakeLinkerd(t))
 	must.OK(t, err)
-	plans := s.plans(&rendered{version: "v1", controller: "example.org/controller:v1", proxy: "example.org/proxy:v1"})
+	plans := s.plans("v1", "example.org/controller:v1", "example.org/proxy:v1")
 	for i, want := range []struct {
 		ref, user, entry string
 		programs         []string
