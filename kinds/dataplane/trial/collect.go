@@ -22,13 +22,13 @@ import (
 )
 
 // costs turns the snapshots at the edges of the window into the trial's CPU, memory and pressure.
-func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
+func (t *trialRun) costs(out *record.Trial, sampled map[string]site.Shots) {
 	out.CPU, out.Memory, out.Connections = map[string]record.CPU{}, map[string]record.Memory{}, map[string]record.Connections{}
 	out.Probed = map[string]map[string]uint64{}
 	for node, targets := range t.targets {
 		e := sampled[node]
 		for _, target := range targets {
-			before, after := e.before.Targets[target.Name], e.after.Targets[target.Name]
+			before, after := e.Before.Targets[target.Name], e.After.Targets[target.Name]
 			part := partOf(target.Name)
 			cpu, err := after.Since(before)
 			if err != nil {
@@ -44,7 +44,7 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 		}
 		t.podCounts(out, targets, e)
 		if node == t.server.pod.Node {
-			cpu, pressure, err := e.after.Machine.Since(e.before.Machine)
+			cpu, pressure, err := e.After.Machine.Since(e.Before.Machine)
 			if err != nil {
 				t.unread("cpu-machine", err)
 				continue
@@ -55,10 +55,10 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 }
 
 // podCounts adds a node's pod counters other than CPU, memory and threads.
-func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e edges) {
+func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e site.Shots) {
 	parts := dataplane.ProbedParts()
 	for _, target := range targets {
-		before, after, part := e.before.Targets[target.Name], e.after.Targets[target.Name], partOf(target.Name)
+		before, after, part := e.Before.Targets[target.Name], e.After.Targets[target.Name], partOf(target.Name)
 		if rise := probed(before.Probed, after.Probed); len(rise) > 0 && slices.Contains(parts, part) {
 			for name, n := range out.Probed[part] {
 				rise[name] += n
@@ -77,15 +77,15 @@ func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e edge
 }
 
 // others adds the machine's activity besides the parts, if there is only one machine.
-func (t *trialRun) others(out *record.Trial, sampled map[string]edges) {
-	if len(sampled) < len(t.d.Observers) {
+func (t *trialRun) others(out *record.Trial, w observed) {
+	if len(w.sampled) < len(t.d.Observers) {
 		return // the other nodes were not read
 	}
 	var nodes []site.Shots
-	for _, node := range slices.Sorted(maps.Keys(sampled)) {
-		nodes = append(nodes, site.Shots{Before: sampled[node].before, After: sampled[node].after})
+	for _, node := range slices.Sorted(maps.Keys(w.sampled)) {
+		nodes = append(nodes, w.sampled[node])
 	}
-	out.Others = site.Unattributed(out.CPU, out.Window.Seconds, nodes, sampled[t.server.pod.Node].host)
+	out.Others = site.Unattributed(out.CPU, out.Window.Seconds, nodes, w.host)
 }
 
 // probed returns the increase of counters. It omits counters that fell, or were not read twice.
@@ -239,14 +239,14 @@ func risen(part string, before, after counters) (of int, sum map[string]float64,
 }
 
 // edges compares the times of the counter readings with the start and end of the window.
-func (t *trialRun) edges(w record.Window, sampled map[string]edges) []verdict.Edge {
+func (t *trialRun) edges(w record.Window, sampled map[string]site.Shots) []verdict.Edge {
 	end := w.Start.Add(time.Duration(w.Seconds * float64(time.Second)))
 	var out []verdict.Edge
 	for _, node := range slices.Sorted(maps.Keys(sampled)) {
 		e := sampled[node]
 		out = append(out, verdict.Edge{Node: node,
-			Before: time.Unix(0, e.before.EndNS).Sub(w.Start.Add(t.skew[node])),
-			After:  time.Unix(0, e.after.EndNS).Sub(end.Add(t.skew[node]))})
+			Before: time.Unix(0, e.Before.EndNS).Sub(w.Start.Add(t.skew[node])),
+			After:  time.Unix(0, e.After.EndNS).Sub(end.Add(t.skew[node]))})
 	}
 	return out
 }

@@ -71,16 +71,16 @@ func TestCosts(t *testing.T) {
 			"b": {{Name: record.PartWorker}, {Name: record.PartServerProxy}, {Name: record.PartControl + "-0"}, {Name: record.PartControl + "-1"}},
 		},
 	}
-	sampled := map[string]edges{
+	sampled := map[string]site.Shots{
 		"a": {
-			before: observe.Snapshot{Machine: machine(10, 0), Targets: map[string]observe.Sample{record.PartGenerator: sample(1e9, 0, &observe.NetSample{Established: 3, ActiveOpens: 100, Retransmits: 1}, nil)}},
-			after:  observe.Snapshot{Machine: machine(12, 9e9), Targets: map[string]observe.Sample{record.PartGenerator: sample(2e9, 5e8, &observe.NetSample{Established: 17, ActiveOpens: 116, PassiveOpen: 2, Retransmits: 4}, nil)}},
+			Before: observe.Snapshot{Machine: machine(10, 0), Targets: map[string]observe.Sample{record.PartGenerator: sample(1e9, 0, &observe.NetSample{Established: 3, ActiveOpens: 100, Retransmits: 1}, nil)}},
+			After:  observe.Snapshot{Machine: machine(12, 9e9), Targets: map[string]observe.Sample{record.PartGenerator: sample(2e9, 5e8, &observe.NetSample{Established: 17, ActiveOpens: 116, PassiveOpen: 2, Retransmits: 4}, nil)}},
 		},
 		"b": {
-			before: observe.Snapshot{Machine: machine(10, 0), Targets: map[string]observe.Sample{
+			Before: observe.Snapshot{Machine: machine(10, 0), Targets: map[string]observe.Sample{
 				record.PartWorker: sample(5e9, 0, nil, nil), record.PartServerProxy: sample(9e9, 0, nil, nil),
 				record.PartControl + "-0": sample(0, 0, nil, nil), record.PartControl + "-1": sample(0, 0, nil, nil)}},
-			after: observe.Snapshot{Machine: machine(12, 1e9), Targets: map[string]observe.Sample{
+			After: observe.Snapshot{Machine: machine(12, 1e9), Targets: map[string]observe.Sample{
 				record.PartWorker:         sample(6e9, 0, nil, &observe.MemorySample{PSSBytes: 10, CgroupBytes: 20, Processes: 1}),
 				record.PartServerProxy:    sample(8e9, 0, nil, nil), // restarted
 				record.PartControl + "-0": sample(1e8, 0, nil, &observe.MemorySample{PSSBytes: 1, Processes: 1}),
@@ -145,10 +145,10 @@ func TestOnlyWhole(t *testing.T) {
 			one := observe.Target{Name: part, MayEnd: true}
 			trial := &trialRun{o: &runner.Options{Study: studytest.Plan(t, studytest.ThreeCells).Study, Mesh: nodeMesh{}}, d: &deployed{Site: &site.Site{}}, server: &workerRole{pod: site.Pod{Node: "b"}},
 				targets: map[string][]observe.Target{"a": {one}, "b": {{Name: record.PartWorker}, one}}}
-			sampled := map[string]edges{
-				"a": {before: observe.Snapshot{Targets: map[string]observe.Sample{part: used(0)}}, after: observe.Snapshot{Targets: map[string]observe.Sample{part: used(1e9)}}},
-				"b": {before: observe.Snapshot{Targets: map[string]observe.Sample{record.PartWorker: used(0), part: c.before}, Machine: observe.MachineSample{AtUnixNS: 1, CPUs: 1}},
-					after: observe.Snapshot{Targets: map[string]observe.Sample{record.PartWorker: used(3e9), part: c.after}, Machine: observe.MachineSample{AtUnixNS: 2e9, CPUs: 1}}},
+			sampled := map[string]site.Shots{
+				"a": {Before: observe.Snapshot{Targets: map[string]observe.Sample{part: used(0)}}, After: observe.Snapshot{Targets: map[string]observe.Sample{part: used(1e9)}}},
+				"b": {Before: observe.Snapshot{Targets: map[string]observe.Sample{record.PartWorker: used(0), part: c.before}, Machine: observe.MachineSample{AtUnixNS: 1, CPUs: 1}},
+					After: observe.Snapshot{Targets: map[string]observe.Sample{record.PartWorker: used(3e9), part: c.after}, Machine: observe.MachineSample{AtUnixNS: 2e9, CPUs: 1}}},
 			}
 			out := &record.Trial{Window: record.Window{Seconds: 2}}
 			*of.are(out) = 2
@@ -203,9 +203,9 @@ func TestEdges(t *testing.T) {
 	start := time.Unix(1_790_000_000, 0).UTC()
 	at := func(d time.Duration) observe.Snapshot { return observe.Snapshot{EndNS: start.Add(d).UnixNano()} }
 	trial := &trialRun{skew: map[string]time.Duration{"b": 5 * time.Second}}
-	got := trial.edges(record.Window{Start: start, Seconds: 2}, map[string]edges{
-		"b": {before: at(5 * time.Second), after: at(7*time.Second + time.Millisecond)},
-		"a": {before: at(-time.Millisecond), after: at(2 * time.Second)},
+	got := trial.edges(record.Window{Start: start, Seconds: 2}, map[string]site.Shots{
+		"b": {Before: at(5 * time.Second), After: at(7*time.Second + time.Millisecond)},
+		"a": {Before: at(-time.Millisecond), After: at(2 * time.Second)},
 	})
 	want := []verdict.Edge{{Node: "a", Before: -time.Millisecond}, {Node: "b", After: time.Millisecond}}
 	if !slices.Equal(got, want) {
@@ -315,7 +315,7 @@ func TestThreadsOfATrial(t *testing.T) {
 	snapshot := func(threads *observe.ThreadsSample) observe.Snapshot {
 		return observe.Snapshot{Targets: map[string]observe.Sample{record.PartClientProxy: {Threads: threads}, record.PartWorker: {}}}
 	}
-	sampled := map[string]edges{"a": {before: snapshot(threadsSample(0, 1e9, 1e8, 4e8, 5e8)), after: snapshot(threadsSample(2e9, 4e9, 2e8, 18e8, 20e8))}}
+	sampled := map[string]site.Shots{"a": {Before: snapshot(threadsSample(0, 1e9, 1e8, 4e8, 5e8)), After: snapshot(threadsSample(2e9, 4e9, 2e8, 18e8, 20e8))}}
 
 	out := &record.Trial{}
 	trial.o.Study.Measures = []string{study.MeasureCPU}
@@ -357,9 +357,9 @@ func TestThreadsOfHands(t *testing.T) {
 		threads.QuotaCores = 2
 		return observe.Snapshot{Targets: map[string]observe.Sample{name: {Threads: threads}}}
 	}
-	sampled := map[string]edges{
-		"a": {before: at(first, threadsSample(0, 0, 0, 0, 0)), after: at(first, threadsSample(2e9, 9e8, 1e8, 4e8, 4e8))},
-		"b": {before: at(second, threadsSample(0, 0, 0, 0, 0)), after: at(second, threadsSample(2e9, 12e8, 1e8, 5e8, 6e8))},
+	sampled := map[string]site.Shots{
+		"a": {Before: at(first, threadsSample(0, 0, 0, 0, 0)), After: at(first, threadsSample(2e9, 9e8, 1e8, 4e8, 4e8))},
+		"b": {Before: at(second, threadsSample(0, 0, 0, 0, 0)), After: at(second, threadsSample(2e9, 12e8, 1e8, 5e8, 6e8))},
 	}
 	out := &record.Trial{Hands: make([]record.Hand, 2)}
 	trial.threads(out, sampled)

@@ -341,7 +341,7 @@ func TestCostsOfHands(t *testing.T) {
 		before.Targets[name], after.Targets[name] = net(0, 1), net(uint64(i+1)*1e9, uint64(i+2))
 	}
 	out := &record.Trial{}
-	trial.costs(out, map[string]edges{"a": {before: before, after: after}})
+	trial.costs(out, map[string]site.Shots{"a": {Before: before, After: after}})
 	for part, want := range map[string]float64{record.PartGenerator: 3, record.PartClientProxy: 7, record.PartWorker: 5} {
 		if got := out.CPU[part].TotalS(); got != want {
 			t.Errorf("%s used %v s, want %v", part, got, want)
@@ -414,7 +414,7 @@ func TestClockSetBeforeTheStart(t *testing.T) {
 	}
 	w := record.Window{Start: time.Unix(1000, 0).Add(time.Minute), Seconds: 2}
 	at := func(s int64) observe.Snapshot { return observe.Snapshot{EndNS: s * 1e9} }
-	got := tr.edges(w, map[string]edges{"same": {before: at(1000), after: at(1002)}, "other": {before: at(1003), after: at(1005)}})
+	got := tr.edges(w, map[string]site.Shots{"same": {Before: at(1000), After: at(1002)}, "other": {Before: at(1003), After: at(1005)}})
 	for _, e := range got {
 		if e.Before != 0 || e.After != 0 {
 			t.Errorf("%+v", e)

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile/node"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
@@ -51,7 +52,7 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Ar
 	for _, part := range slices.Sorted(maps.Keys(parts)) {
 		p, more := t.profiled(part, taken[part], how)
 		if edge, ok := shots[parts[part].node]; ok && p.Error == "" && !p.Ended {
-			t.profiledCPU(&p, edge.before, edge.after, taken[part].answer)
+			t.profiledCPU(&p, edge.Before, edge.After, taken[part].answer)
 		}
 		if filters, err := profile.ReadFilters(dumps[part]); err == nil && p.Error == "" {
 			if data, err := json.Marshal(filters); err == nil {
@@ -94,7 +95,7 @@ type takenProfile struct {
 
 // takeProfiles makes the nodes profile the parts simultaneously, and reads the parts' CPU at two
 // times in between.
-func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTarget, how dataplane.Profiling) (shots map[string]edges, taken map[string]takenProfile, err error) {
+func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTarget, how dataplane.Profiling) (shots map[string]site.Shots, taken map[string]takenProfile, err error) {
 	var mu sync.Mutex
 	var profiles sync.WaitGroup
 	taken = map[string]takenProfile{}

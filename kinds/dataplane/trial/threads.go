@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -23,7 +24,7 @@ type workerCounter interface {
 // threads turns the samples of threads around the window into how long those of request-serving
 // parts were runnable without a CPU and, if the study measures threads, into the trial's threads, by
 // part, and by part and hand: each proxy has its own limits. It records what cannot be read.
-func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
+func (t *trialRun) threads(out *record.Trial, sampled map[string]site.Shots) {
 	measured := t.o.Study.Measured(study.MeasureThreads)
 	out.Waits = map[string]record.Wait{}
 	if measured {
@@ -33,7 +34,7 @@ func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
 		e := sampled[node]
 		for _, target := range targets {
 			part := partOf(target.Name)
-			threads, err := threadsBetween(e.before.Targets[target.Name], e.after.Targets[target.Name])
+			threads, err := threadsBetween(e.Before.Targets[target.Name], e.After.Targets[target.Name])
 			if err != nil {
 				if measured { // the trial's measurements do not depend on it
 					t.unmeasured("threads of the %s were not measured: %v", strings.ReplaceAll(part, "_", " "), err)

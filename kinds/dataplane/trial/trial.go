@@ -72,14 +72,9 @@ type counters struct {
 // kubelets' samples.
 type observed struct {
 	from, to int
-	sampled  map[string]edges
+	sampled  map[string]site.Shots
+	host     *observe.Host // next to the nodes, nil if there is none
 	kubelets *kubelet.Watch
-}
-
-// edges are a node's snapshots at the two edges of the window.
-type edges struct {
-	before, after observe.Snapshot
-	host          *observe.Host // next to the node, nil if there is none
 }
 
 // newTrial prepares a cell's trial.
@@ -211,7 +206,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	if w.kubelets != nil {
 		t.sampledCosts(&out, w.kubelets)
 	} else {
-		t.counted(&out, w.sampled, idle)
+		t.counted(&out, w, idle)
 	}
 	t.seen.Loops, t.seen.Connections, t.seen.CPUs = t.spec.Threads*len(t.hands), t.spec.Connections, result.CPUs
 	if len(hands) > 0 {
@@ -230,9 +225,10 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 }
 
 // counted records the readings at the edges of the window.
-func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map[string]int64) {
+func (t *trialRun) counted(out *record.Trial, w observed, idle map[string]int64) {
+	sampled := w.sampled
 	t.onlyWhole(out, func(node string, target observe.Target) error {
-		_, err := sampled[node].after.Targets[target.Name].Since(sampled[node].before.Targets[target.Name])
+		_, err := sampled[node].After.Targets[target.Name].Since(sampled[node].Before.Targets[target.Name])
 		return err
 	})
 	t.costs(out, sampled)
@@ -240,7 +236,7 @@ func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map
 		m.IdlePSSBytes = idle[part]
 		out.Memory[part] = m
 	}
-	t.others(out, sampled)
+	t.others(out, w)
 	t.threads(out, sampled)
 	t.wholeControl(out)
 	t.seen.Edges = t.edges(out.Window, sampled)
@@ -325,18 +321,14 @@ func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
 	if err != nil {
 		return observed{}, err
 	}
-	if on, ok := sampled[t.server.pod.Node]; ok {
-		on.host = t.d.HostAfter(host)
-		sampled[t.server.pod.Node] = on
-	}
-	return observed{from: from, to: to, sampled: sampled}, nil
+	return observed{from: from, to: to, sampled: sampled, host: t.d.HostAfter(host)}, nil
 }
 
 // snapshots reads the trial's targets at two times by the generator's clock. with completes the
 // request to a node.
-func (t *trialRun) snapshots(ctx context.Context, from, to time.Time, with func(node string, r *observe.SnapshotsRequest)) (map[string]edges, error) {
+func (t *trialRun) snapshots(ctx context.Context, from, to time.Time, with func(node string, r *observe.SnapshotsRequest)) (map[string]site.Shots, error) {
 	var mu sync.Mutex
-	out := map[string]edges{}
+	out := map[string]site.Shots{}
 	group, ctx := errgroup.WithContext(ctx)
 	for node, targets := range t.targets {
 		group.Go(func() error {
@@ -348,7 +340,7 @@ func (t *trialRun) snapshots(ctx context.Context, from, to time.Time, with func(
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			out[node] = edges{before: shots[0], after: shots[1]}
+			out[node] = site.Shots{Before: shots[0], After: shots[1]}
 			return nil
 		})
 	}
