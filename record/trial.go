@@ -344,6 +344,12 @@ type Memory struct {
 	Processes       int   `json:"processes"`
 }
 
+// Plus returns the sum of both.
+func (m Memory) Plus(o Memory) Memory {
+	return Memory{PSSBytes: m.PSSBytes + o.PSSBytes, CgroupBytes: m.CgroupBytes + o.CgroupBytes, IdlePSSBytes: m.IdlePSSBytes + o.IdlePSSBytes,
+		WorkingSetBytes: m.WorkingSetBytes + o.WorkingSetBytes, Processes: m.Processes + o.Processes}
+}
+
 // ConnectedParts are the parts of trials whose pods' connections are counted.
 var ConnectedParts = []string{PartGenerator, PartWorker, PartWaypoint, PartGateway}
 

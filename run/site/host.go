@@ -56,9 +56,6 @@ func (s *Site) WithNodesHere(targets map[string][]observe.Target) {
 	}
 }
 
-// Shots has a node's snapshots at the edges of a window.
-type Shots struct{ Before, After observe.Snapshot }
-
 // Unattributed returns the machine's use in a window apart from the study's parts, and
 // adds the unattributed CPU to the parts. It is nil if unknown: the processes of the
 // machine or of one of its nodes were not read, or the nodes are several machines.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -111,46 +109,23 @@ func (t *controlTrial) collect(ctx context.Context) {
 	}
 }
 
-// costs turns the snapshots into CPU, memory and pressure.
+// costs turns the snapshots into CPU, memory and pressure, also of istiod while nothing changed.
 func (t *controlTrial) costs() {
-	out := &t.out
-	out.CPU, out.Memory = map[string]record.CPU{}, map[string]record.Memory{}
-	var nodes []site.Shots
-	seconds := 0.0
-	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
-		targets := t.targets[node]
-		before, after := t.windowStart[node], t.windowEnd[node]
-		nodes = append(nodes, site.Shots{Before: before, After: after})
+	window := map[string]site.Shots{}
+	for node, targets := range t.targets {
+		window[node] = site.Shots{Before: t.windowStart[node], After: t.windowEnd[node]}
 		for _, target := range targets {
-			part := partIn(target.Name)
-			sample := after.Targets[target.Name]
-			cpu, err := sample.Since(before.Targets[target.Name])
-			if err != nil {
-				t.seen.Unread = append(t.seen.Unread, record.Check{Name: "cpu-" + part, Detail: err.Error()})
+			if partIn(target.Name) != record.PartControl || t.idleEnd == nil {
 				continue
 			}
-			out.CPU[part] = out.CPU[part].Plus(cpu)
-			if sample.Memory != nil {
-				memory, sum := sample.Memory.Record(), out.Memory[part]
-				out.Memory[part] = record.Memory{PSSBytes: sum.PSSBytes + memory.PSSBytes,
-					CgroupBytes: sum.CgroupBytes + memory.CgroupBytes, Processes: sum.Processes + memory.Processes}
-			}
-			if idle, err := t.idleEnd[node].Targets[target.Name].Since(t.idleStart[node].Targets[target.Name]); t.idleEnd != nil && part == record.PartControl && err == nil {
-				out.Control.Idle = out.Control.Idle.Plus(idle)
-				out.Control.IdleSeconds = float64(t.idleEnd[node].EndNS-t.idleStart[node].EndNS) / 1e9
+			before, after := t.idleStart[node], t.idleEnd[node]
+			if idle, err := after.Targets[target.Name].Since(before.Targets[target.Name]); err == nil {
+				t.out.Control.Idle = t.out.Control.Idle.Plus(idle)
+				t.out.Control.IdleSeconds = float64(after.EndNS-before.EndNS) / 1e9
 			}
 		}
-		if node == t.fleet.Pods[0].Node {
-			cpu, pressure, err := after.Machine.Since(before.Machine)
-			if err == nil {
-				out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
-			}
-			seconds = float64(after.EndNS-before.EndNS) / 1e9
-		}
 	}
-	if len(nodes) == len(t.c.Observers) {
-		out.Others = site.Unattributed(out.CPU, seconds, nodes, t.host)
-	}
+	t.seen.Unread = append(t.seen.Unread, t.c.Account(&t.out, t.targets, window, partIn, t.fleet.Pods[0].Node, t.host)...)
 }
 
 // findNodes records the nodes of the trial's pods, and the machines of those nodes.

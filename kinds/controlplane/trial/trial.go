@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
@@ -359,24 +356,5 @@ func (t *controlTrial) findTargets(ctx context.Context) error {
 
 // snapshot reads the counters of all nodes at an edge of a window, including their other processes.
 func (t *controlTrial) snapshot(ctx context.Context, memory bool, edge observe.Edge) (map[string]observe.Snapshot, error) {
-	var mu sync.Mutex
-	out := map[string]observe.Snapshot{}
-	group, ctx := errgroup.WithContext(ctx)
-	for node, targets := range t.targets {
-		group.Go(func() error {
-			o, err := t.c.observerOf(node)
-			if err != nil {
-				return err
-			}
-			shot, err := o.One(ctx, observe.SnapshotsRequest{Targets: targets, Memory: memory, Threads: t.weighsSidecars(), Processes: true, Edge: edge})
-			if err != nil {
-				return fmt.Errorf("observe node %s: %w", node, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			out[node] = shot
-			return nil
-		})
-	}
-	return out, group.Wait()
+	return t.c.Snapshot(ctx, t.targets, observe.SnapshotsRequest{Memory: memory, Threads: t.weighsSidecars(), Processes: true, Edge: edge})
 }

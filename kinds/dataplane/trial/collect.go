@@ -21,36 +21,13 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// costs turns the snapshots at the edges of the window into the trial's CPU, memory and pressure.
-func (t *trialRun) costs(out *record.Trial, sampled map[string]site.Shots) {
-	out.CPU, out.Memory, out.Connections = map[string]record.CPU{}, map[string]record.Memory{}, map[string]record.Connections{}
-	out.Probed = map[string]map[string]uint64{}
+// costs turns the snapshots at the edges of the window into the trial's CPU, memory, pressure and
+// pod counters.
+func (t *trialRun) costs(out *record.Trial, w observed) {
+	out.Connections, out.Probed = map[string]record.Connections{}, map[string]map[string]uint64{}
+	t.seen.Unread = append(t.seen.Unread, t.d.Account(out, t.targets, w.sampled, partOf, t.server.pod.Node, w.host)...)
 	for node, targets := range t.targets {
-		e := sampled[node]
-		for _, target := range targets {
-			before, after := e.Before.Targets[target.Name], e.After.Targets[target.Name]
-			part := partOf(target.Name)
-			cpu, err := after.Since(before)
-			if err != nil {
-				t.unread("cpu-"+part, err)
-				continue
-			}
-			out.CPU[part] = out.CPU[part].Plus(cpu)
-			if m := after.Memory; m != nil {
-				memory, sum := m.Record(), out.Memory[part]
-				out.Memory[part] = record.Memory{PSSBytes: sum.PSSBytes + memory.PSSBytes, CgroupBytes: sum.CgroupBytes + memory.CgroupBytes,
-					Processes: sum.Processes + memory.Processes}
-			}
-		}
-		t.podCounts(out, targets, e)
-		if node == t.server.pod.Node {
-			cpu, pressure, err := e.After.Machine.Since(e.Before.Machine)
-			if err != nil {
-				t.unread("cpu-machine", err)
-				continue
-			}
-			out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
-		}
+		t.podCounts(out, targets, w.sampled[node])
 	}
 }
 
@@ -74,18 +51,6 @@ func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e site
 			})
 		}
 	}
-}
-
-// others adds the machine's activity besides the parts, if there is only one machine.
-func (t *trialRun) others(out *record.Trial, w observed) {
-	if len(w.sampled) < len(t.d.Observers) {
-		return // the other nodes were not read
-	}
-	var nodes []site.Shots
-	for _, node := range slices.Sorted(maps.Keys(w.sampled)) {
-		nodes = append(nodes, w.sampled[node])
-	}
-	out.Others = site.Unattributed(out.CPU, out.Window.Seconds, nodes, w.host)
 }
 
 // probed returns the increase of counters. It omits counters that fell, or were not read twice.
@@ -273,13 +238,13 @@ func (t *trialRun) idleMemory(ctx context.Context) (map[string]int64, error) {
 		return nil, nil
 	}
 	out := map[string]int64{}
+	shots, err := t.d.Snapshot(ctx, t.targets, observe.SnapshotsRequest{Memory: true})
+	if err != nil {
+		return nil, fmt.Errorf("memory before the trial: %w", err)
+	}
 	for node, targets := range t.targets {
-		shot, err := t.d.Observers[node].Snapshot(ctx, targets, true)
-		if err != nil {
-			return nil, fmt.Errorf("memory before the trial, node %s: %w", node, err)
-		}
 		for _, target := range targets {
-			if m := shot.Targets[target.Name].Memory; m != nil {
+			if m := shots[node].Targets[target.Name].Memory; m != nil {
 				out[partOf(target.Name)] += m.Record().PSSBytes
 			}
 		}

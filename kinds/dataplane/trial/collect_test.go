@@ -64,7 +64,7 @@ func TestCosts(t *testing.T) {
 	machine := func(second int64, user uint64) observe.MachineSample {
 		return observe.MachineSample{AtUnixNS: second * 1e9, CPUs: 2, UserNS: user, IdleNS: uint64(second) * 1e9}
 	}
-	trial := &trialRun{
+	trial := &trialRun{d: &deployed{Site: &site.Site{}},
 		o: &runner.Options{}, client: &loadRole{pod: site.Pod{Node: "a"}}, server: &workerRole{pod: site.Pod{Node: "b"}},
 		targets: map[string][]observe.Target{
 			"a": {{Name: record.PartGenerator}},
@@ -88,7 +88,7 @@ func TestCosts(t *testing.T) {
 		},
 	}
 	out := &record.Trial{}
-	trial.costs(out, sampled)
+	trial.costs(out, observed{sampled: sampled})
 	near := func(name string, got, want float64) {
 		t.Helper()
 		if got < want-1e-9 || got > want+1e-9 {

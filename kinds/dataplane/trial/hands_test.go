@@ -333,7 +333,7 @@ func TestCostsOfHands(t *testing.T) {
 		return s
 	}
 	names := []string{record.PartGenerator, record.OfHand(record.PartGenerator, 1), record.PartClientProxy, record.OfHand(record.PartClientProxy, 1), record.PartWorker, record.PartWaypoint}
-	trial := &trialRun{o: &runner.Options{}, client: &loadRole{pod: site.Pod{Node: "a"}}, server: &workerRole{pod: site.Pod{Node: "a"}},
+	trial := &trialRun{d: &deployed{Site: &site.Site{}}, o: &runner.Options{}, client: &loadRole{pod: site.Pod{Node: "a"}}, server: &workerRole{pod: site.Pod{Node: "a"}},
 		targets: map[string][]observe.Target{"a": {}}}
 	before, after := observe.Snapshot{Targets: map[string]observe.Sample{}}, observe.Snapshot{Targets: map[string]observe.Sample{}}
 	for i, name := range names {
@@ -341,7 +341,7 @@ func TestCostsOfHands(t *testing.T) {
 		before.Targets[name], after.Targets[name] = net(0, 1), net(uint64(i+1)*1e9, uint64(i+2))
 	}
 	out := &record.Trial{}
-	trial.costs(out, map[string]site.Shots{"a": {Before: before, After: after}})
+	trial.costs(out, observed{sampled: map[string]site.Shots{"a": {Before: before, After: after}}})
 	for part, want := range map[string]float64{record.PartGenerator: 3, record.PartClientProxy: 7, record.PartWorker: 5} {
 		if got := out.CPU[part].TotalS(); got != want {
 			t.Errorf("%s used %v s, want %v", part, got, want)

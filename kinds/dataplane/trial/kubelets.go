@@ -213,7 +213,7 @@ func (t *trialRun) sampledCosts(out *record.Trial, watch *kubelet.Watch) {
 			}
 			put(part, u)
 			if bytes := watch.Memory(node, c, end); bytes > 0 && t.o.Study.Measured(study.MeasureMemory) {
-				out.Memory[part] = record.Memory{WorkingSetBytes: out.Memory[part].WorkingSetBytes + bytes}
+				out.Memory[part] = out.Memory[part].Plus(record.Memory{WorkingSetBytes: bytes})
 			}
 		}
 	}

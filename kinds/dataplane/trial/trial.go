@@ -231,12 +231,11 @@ func (t *trialRun) counted(out *record.Trial, w observed, idle map[string]int64)
 		_, err := sampled[node].After.Targets[target.Name].Since(sampled[node].Before.Targets[target.Name])
 		return err
 	})
-	t.costs(out, sampled)
+	t.costs(out, w)
 	for part, m := range out.Memory {
 		m.IdlePSSBytes = idle[part]
 		out.Memory[part] = m
 	}
-	t.others(out, w)
 	t.threads(out, sampled)
 	t.wholeControl(out)
 	t.seen.Edges = t.edges(out.Window, sampled)
@@ -327,24 +326,15 @@ func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
 // snapshots reads the trial's targets at two times by the generator's clock. with completes the
 // request to a node.
 func (t *trialRun) snapshots(ctx context.Context, from, to time.Time, with func(node string, r *observe.SnapshotsRequest)) (map[string]site.Shots, error) {
-	var mu sync.Mutex
+	shots, err := t.d.Snapshots(ctx, t.targets, func(node string, r *observe.SnapshotsRequest) {
+		r.AtUnixNS = []int64{from.Add(t.skew[node]).UnixNano(), to.Add(t.skew[node]).UnixNano()}
+		with(node, r)
+	})
 	out := map[string]site.Shots{}
-	group, ctx := errgroup.WithContext(ctx)
-	for node, targets := range t.targets {
-		group.Go(func() error {
-			r := observe.SnapshotsRequest{AtUnixNS: []int64{from.Add(t.skew[node]).UnixNano(), to.Add(t.skew[node]).UnixNano()}, Targets: targets}
-			with(node, &r)
-			shots, err := t.d.Observers[node].Snapshots(ctx, r)
-			if err != nil {
-				return fmt.Errorf("observe node %s: %w", node, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			out[node] = site.Shots{Before: shots[0], After: shots[1]}
-			return nil
-		})
+	for node, at := range shots {
+		out[node] = site.Shots{Before: at[0], After: at[1]}
 	}
-	return out, group.Wait()
+	return out, err
 }
 
 // firstInterval returns the first interval of a window that can still be armed at now: its edge is

@@ -3,7 +3,6 @@ package trial
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -202,51 +201,15 @@ func (t *trial) settle(ctx context.Context) error {
 
 // snapshots reads the counters of all nodes at an edge of the window.
 func (t *trial) snapshots(ctx context.Context, targets map[string][]observe.Target, memory bool, edge observe.Edge) (map[string]observe.Snapshot, error) {
-	out := map[string]observe.Snapshot{}
-	for node, of := range targets {
-		observer := t.Observers[node]
-		if observer.HTTPClient == nil {
-			return nil, fmt.Errorf("node %s: %w", node, site.ErrUnobserved)
-		}
-		shot, err := observer.One(ctx, observe.SnapshotsRequest{Targets: of, Memory: memory, Processes: true, Edge: edge})
-		if err != nil {
-			return nil, fmt.Errorf("observe node %s: %w", node, err)
-		}
-		out[node] = shot
-	}
-	return out, nil
+	return t.Snapshot(ctx, targets, observe.SnapshotsRequest{Memory: memory, Processes: true, Edge: edge})
 }
 
 // costs turns the snapshots into CPU, memory and pressure.
 func (t *trial) costs(before, after map[string]observe.Snapshot, targets map[string][]observe.Target, host *observe.Host) {
-	out := &t.out
-	out.CPU, out.Memory = map[string]record.CPU{}, map[string]record.Memory{}
-	var nodes []site.Shots
-	seconds := 0.0
-	for _, node := range slices.Sorted(maps.Keys(targets)) {
-		from, to := before[node], after[node]
-		nodes = append(nodes, site.Shots{Before: from, After: to})
-		for _, target := range targets[node] {
-			part, _, _ := strings.Cut(target.Name, "-")
-			cpu, err := to.Targets[target.Name].Since(from.Targets[target.Name])
-			if err != nil {
-				t.seen.Unread = append(t.seen.Unread, record.Check{Name: "cpu-" + part, Detail: err.Error()})
-				continue
-			}
-			out.CPU[part] = out.CPU[part].Plus(cpu)
-			if m := to.Targets[target.Name].Memory; m != nil {
-				sum, one := out.Memory[part], m.Record()
-				out.Memory[part] = record.Memory{PSSBytes: sum.PSSBytes + one.PSSBytes, CgroupBytes: sum.CgroupBytes + one.CgroupBytes, Processes: sum.Processes + one.Processes}
-			}
-		}
-		if node == t.proxy.Node {
-			if cpu, pressure, err := to.Machine.Since(from.Machine); err == nil {
-				out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
-			}
-			seconds = float64(to.EndNS-from.EndNS) / 1e9
-		}
+	window := map[string]site.Shots{}
+	for node := range targets {
+		window[node] = site.Shots{Before: before[node], After: after[node]}
 	}
-	if len(nodes) == len(t.Observers) {
-		out.Others = site.Unattributed(out.CPU, seconds, nodes, host)
-	}
+	part := func(target string) string { part, _, _ := strings.Cut(target, "-"); return part }
+	t.seen.Unread = append(t.seen.Unread, t.Account(&t.out, targets, window, part, t.proxy.Node, host)...)
 }

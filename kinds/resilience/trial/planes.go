@@ -112,19 +112,12 @@ func (t *scenarioTrial) planeUse(ctx context.Context, memory bool) (map[string]o
 	for _, pod := range slices.Concat(t.Control, t.revisions.others()) {
 		targets[pod.Node] = append(targets[pod.Node], observe.Target{Name: pod.UID, PodUID: pod.UID, MayEnd: true})
 	}
+	shots, err := t.Snapshot(ctx, targets, observe.SnapshotsRequest{Memory: memory, Edge: observe.End})
 	out := map[string]observe.Sample{}
-	for node, of := range targets {
-		observer, ok := t.observerAt(node)
-		if !ok {
-			return nil, fmt.Errorf("no observer runs on node %s", node)
-		}
-		shot, err := observer.One(ctx, observe.SnapshotsRequest{Targets: of, Memory: memory, Edge: observe.End})
-		if err != nil {
-			return nil, fmt.Errorf("observe node %s: %w", node, err)
-		}
+	for _, shot := range shots {
 		maps.Copy(out, shot.Targets)
 	}
-	return out, nil
+	return out, err
 }
 
 // addUse adds the use of a control plane's pods between two readings; memory only if it was read of
