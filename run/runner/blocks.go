@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -57,6 +59,15 @@ type Artefact struct {
 	Profile bool // in profiles/ rather than configs/
 	Name    string
 	Data    []byte
+}
+
+// Gzipped returns a file with compressed data.
+func Gzipped(name string, data []byte) (Artefact, error) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err := z.Write(data)
+	err = errors.Join(err, z.Close())
+	return Artefact{Name: name, Data: packed.Bytes()}, err
 }
 
 // blocks runs blocks until the stop rule is satisfied or a limit is reached.

@@ -76,6 +76,16 @@ type Stage interface {
 	Remove(ctx context.Context) error
 }
 
+// InOrder takes steps until one fails.
+func InOrder(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Placed locates a fault of a cell at the first of these factors that the study's file names,
 // with a hint unless the fault already has one.
 func Placed(plan *study.Plan, cell record.Cell, err error, hint string, factors ...string) error {

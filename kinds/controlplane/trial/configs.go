@@ -66,9 +66,9 @@ func (t *controlTrial) realConfig(ctx context.Context) (runner.Artefact, error) 
 	}
 	h := holding(held)
 	h.Namespace, h.Type, h.Real, h.Proxies = p.Namespace, xds.NodeSidecar, true, len(t.c.reals)
-	file := runner.Artefact{Name: "real.json.gz"}
-	if file.Data, err = pack(dump); err != nil {
-		return runner.Artefact{}, err
+	file, err := runner.Gzipped("real.json.gz", dump)
+	if err != nil {
+		return file, err
 	}
 	if t.job.Block == 0 {
 		h.File = t.configPath(file.Name)
@@ -180,14 +180,4 @@ func holding(p scope.Proxy) record.Holding {
 		h.Largest = append(h.Largest, record.ResourceBytes{Type: r.Type, Name: r.Name, Owner: r.Owner.String(), DumpBytes: r.DumpBytes, WireBytes: r.WireBytes})
 	}
 	return h
-}
-
-func pack(data []byte) ([]byte, error) {
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	if _, err := z.Write(data); err != nil {
-		return nil, err
-	}
-	err := z.Close()
-	return out.Bytes(), err
 }

@@ -98,17 +98,7 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	if err := d.setHeaders(); err != nil {
 		return d, err
 	}
-	return d, inOrder(ctx, d.create, d.await, d.connect, d.checkPace, d.settle, d.extend, d.configure, d.reachOutside)
-}
-
-// inOrder takes steps until one fails.
-func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d, runner.InOrder(ctx, d.create, d.await, d.connect, d.checkPace, d.settle, d.extend, d.configure, d.reachOutside)
 }
 
 // create creates namespace, policies, Services, Deployments and the DaemonSet.

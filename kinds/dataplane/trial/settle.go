@@ -258,7 +258,7 @@ func (d *deployed) replacePods(ctx context.Context) error {
 
 // Reconnect finds the pods again after a failure, and waits until they are ready.
 func (d *deployed) Reconnect(ctx context.Context) error {
-	return inOrder(ctx, d.findPods, d.settle, d.configure, d.reachOutside)
+	return runner.InOrder(ctx, d.findPods, d.settle, d.configure, d.reachOutside)
 }
 
 // findEvery is the delay before searching again for pods that were not reached.

@@ -3,7 +3,6 @@ package trial
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -194,11 +193,11 @@ func (t *scenarioTrial) comparePlanes(ctx context.Context, first, second mesh.Pl
 		out.Proxies = append(out.Proxies, pod.Name)
 		parts = append(parts, one)
 		for side, plane := range planes {
-			packed, err := gzipped(all[i][side])
+			file, err := runner.Gzipped(recordingName(pod.Name, plane.Revision), all[i][side])
 			if err != nil {
 				return nil, err
 			}
-			files = append(files, runner.Artefact{Name: recordingName(pod.Name, plane.Revision), Data: packed})
+			files = append(files, file)
 		}
 	}
 	sumCompared(out, parts)
@@ -265,14 +264,4 @@ func (t *scenarioTrial) transcript(ctx context.Context, plane mesh.Plane, pod *c
 		return nil, fmt.Errorf("configuration of %s from revision %s: %w", pod.Name, plane.Revision, err)
 	}
 	return out.Bytes(), nil
-}
-
-func gzipped(data []byte) ([]byte, error) {
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	if _, err := z.Write(data); err != nil {
-		return nil, err
-	}
-	err := z.Close()
-	return out.Bytes(), err
 }

@@ -84,7 +84,7 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 	}()
 	defer func() { err = errors.Join(err, t.clear(ctx)) }()
 	t.say("trial %s begins", t.job.ID)
-	if err := inOrder(ctx, t.putRight, t.findObservers, t.compareClocks, t.setControl, t.controlBefore, t.deploy); err != nil {
+	if err := runner.InOrder(ctx, t.putRight, t.findObservers, t.compareClocks, t.setControl, t.controlBefore, t.deploy); err != nil {
 		return done, err
 	}
 	if err := t.prepare(ctx); err != nil {
@@ -109,16 +109,6 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 	return done, ctx.Err()
 }
 
-// inOrder does one after the other, until one fails.
-func inOrder(ctx context.Context, each ...func(context.Context) error) error {
-	for _, do := range each {
-		if err := do(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // findObservers connects to the observers, including those of nodes that joined meanwhile.
 func (t *scenarioTrial) findObservers(ctx context.Context) error {
 	_, err := t.ReadyPods(ctx)
@@ -130,7 +120,7 @@ func (t *scenarioTrial) deploy(ctx context.Context) error {
 	s := t.scene
 	begin := time.Now()
 	t.say("%d services with %d pods, %d clients", len(s.scenario.Graph.Services), s.scenario.Graph.Pods(), s.scenario.Clients)
-	if err := inOrder(ctx, t.follow, t.labelFirst, t.create); err != nil {
+	if err := runner.InOrder(ctx, t.follow, t.labelFirst, t.create); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
@@ -230,11 +220,11 @@ func (t *scenarioTrial) prepare(ctx context.Context) error {
 		t.clients.all = append(t.clients.all, &client{resident: r, api: loadcontrol.NewClient(lab.InPod, t.Dialer.Role(t.Namespace, r.Name, site.LoadControlPort))})
 	}
 	t.findNodes(ctx)
-	if err := inOrder(ctx, t.findSidecars, t.proveLevers, t.findShared); err != nil {
+	if err := runner.InOrder(ctx, t.findSidecars, t.proveLevers, t.findShared); err != nil {
 		return err
 	}
 	t.findAgents(ctx)
-	return inOrder(ctx, t.beginRevisions, t.warmUp)
+	return runner.InOrder(ctx, t.beginRevisions, t.warmUp)
 }
 
 // play starts the load and runs the timeline.
