@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Spec describes the requests to send.
@@ -68,6 +69,20 @@ type Seen struct {
 	Late   time.Duration `json:"late_ns"`
 	Unsent int           `json:"unsent,omitempty"`
 	Error  string        `json:"error,omitempty"` // of the last request without a response
+}
+
+// Served returns the outcome by the times since the route's commit, whose clock the requests' was
+// ahead of.
+func (s Seen) Served(committedNS, aheadNS int64) *record.Served {
+	since := func(ns int64) *int64 {
+		if ns == 0 {
+			return nil
+		}
+		us := (ns - aheadNS - committedNS) / 1000
+		return &us
+	}
+	return &record.Served{GoodUS: since(s.GoodNS), AnsweredUS: since(s.AnsweredNS), BadUS: since(s.BadNS),
+		Statuses: maps.Clone(s.Statuses), Relapses: s.Relapses, Failed: s.Failed}
 }
 
 const (

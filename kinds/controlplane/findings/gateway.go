@@ -2,54 +2,35 @@ package findings
 
 import (
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// routesAsked holds the outcomes of requests through a real gateway for a trial's routes, in
-// microseconds after the routes' commits.
-type routesAsked struct {
-	asked int
-	// served, acked and after have an entry for each route that has all of them: when its first
-	// successful answer arrived, when the last simulated gateway had acknowledged it, and the
-	// former minus the latter. unserved and unacked count the other routes.
-	served, acked, after []float64
-	unserved, unacked    int
-	resolution           []float64
-	errors               int
+// acks holds when the last simulated gateway had acknowledged a trial's probed routes, in microseconds
+// after their commits, and how much later each was served. unacked counts the other routes.
+type acks struct {
+	acked, after []float64
+	unacked      int
 }
 
-func routesOf(events []*record.Event) routesAsked {
-	var out routesAsked
+func acksOf(events []*record.Event) (out acks) {
 	for _, e := range events {
-		s := e.Served
-		if s == nil || e.Error != "" {
+		if e.Served == nil || e.Error != "" {
 			continue
 		}
-		out.asked++
 		last, acked := lastAck(e)
 		switch {
+		case !acked && len(e.Missed)+len(e.Seen.Proxy) > 0:
+			out.unacked++
 		case acked:
 			out.acked = append(out.acked, last)
-		case len(e.Missed)+len(e.Seen.Proxy) > 0:
-			out.unacked++
-		}
-		out.errors += s.Failed
-		if s.AnsweredUS == nil {
-			out.unserved++
-			continue
-		}
-		at := float64(*s.AnsweredUS)
-		out.served = append(out.served, at)
-		if acked {
-			out.after = append(out.after, at-last)
-		}
-		if s.BadUS != nil {
-			out.resolution = append(out.resolution, at-float64(*s.BadUS))
+			if at := e.Served.AnsweredUS; at != nil {
+				out.after = append(out.after, float64(*at)-last)
+			}
 		}
 	}
 	return out
@@ -70,41 +51,20 @@ func lastAck(e *record.Event) (at float64, ok bool) {
 	return at, len(e.Missed) == 0 && !math.IsInf(at, -1)
 }
 
-// overRoutes returns [overChanges], but infinite if no route got that far.
-func overRoutes(at []float64, lacking int, q float64) float64 {
-	if len(at) == 0 && lacking > 0 {
-		return math.Inf(1)
-	}
-	return overChanges(at, lacking, q)
-}
-
 // gatewayMeasures returns measures of the routes of a real gateway.
 func gatewayMeasures(s *study.Study) []analysis.Measure {
-	routes := func(name string, of func(r routesAsked) float64) analysis.Measure {
-		return analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 {
-			r := routesOf(o.Events[t.ID])
-			if r.asked == 0 {
-				return math.NaN()
-			}
-			return of(r)
-		})
+	ofAcks := func(name string, of func(a acks) float64) analysis.Measure {
+		return analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 { return of(acksOf(o.Events[t.ID])) })
 	}
-	out := analysis.OfFamily(s, controlplane.FamilyRouteServed, func(d finding.Def) analysis.Measure {
-		never := "too many routes were never served"
-		switch d.At {
-		case 0.5:
-			never = "half of the routes were never served"
-		case 1:
-			never = "a route was never served"
-		}
-		return routes(d.Name, func(r routesAsked) float64 { return overRoutes(r.served, r.unserved, float64(d.At)) }).Reaching(never)
-	})
-	out = append(out,
-		routes("route_acked", func(r routesAsked) float64 { return overRoutes(r.acked, r.unacked, 0.5) }).Reaching("half of the routes were never acknowledged by all gateways"),
-		routes("route_served_after_ack", func(r routesAsked) float64 { return medianOrNaN(r.after) }),
-		routes("route_resolution", func(r routesAsked) float64 { return medianOrNaN(r.resolution) }),
-		routes("routes_unserved", func(r routesAsked) float64 { return float64(r.unserved) }),
-		routes("route_errors", func(r routesAsked) float64 { return float64(r.errors) }))
+	out := analysis.RouteMeasures(s, controlplane.FamilyRouteServed, "route_resolution", "routes_unserved", "route_errors")
+	out = slices.Insert(out, len(out)-3, // in report order: after the family
+		ofAcks("route_acked", func(a acks) float64 {
+			if len(a.acked) == 0 && a.unacked > 0 {
+				return math.Inf(1)
+			}
+			return overChanges(a.acked, a.unacked, 0.5)
+		}).Reaching("half of the routes were never acknowledged by all gateways"),
+		ofAcks("route_served_after_ack", func(a acks) float64 { return medianOrNaN(a.after) }))
 	attached := func(name string, of func(a *record.Attached) float64) analysis.Measure {
 		return analysis.MeasureOf(name, ofPart(func(c *record.Control) *record.Attached { return c.Attached }, of))
 	}

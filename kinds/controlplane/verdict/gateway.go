@@ -1,11 +1,9 @@
 package verdict
 
 import (
-	"maps"
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -43,7 +41,7 @@ func (r *ruling) gateway() {
 		if e.Error != "" || e.CommittedNS == 0 {
 			continue
 		}
-		e.Served = r.served(e, s)
+		e.Served = s.Served(e.CommittedNS, int64(r.seen.Clock.Known()))
 		asked++
 		switch {
 		case s.GoodNS == 0:
@@ -70,18 +68,6 @@ func (r *ruling) gateway() {
 
 // here converts a time from the first simulator's clock to this machine's.
 func (r *ruling) here(ns int64) int64 { return ns - int64(r.seen.Clock.Known()) }
-
-// served returns the outcome of requests for the route of a committed change.
-func (r *ruling) served(e *record.Event, s routeprobe.Seen) *record.Served {
-	since := func(ns int64) *int64 {
-		if ns == 0 {
-			return nil
-		}
-		us := (r.here(ns) - e.CommittedNS) / 1000
-		return &us
-	}
-	return &record.Served{GoodUS: since(s.GoodNS), AnsweredUS: since(s.AnsweredNS), BadUS: since(s.BadNS), Statuses: maps.Clone(s.Statuses), Relapses: s.Relapses, Failed: s.Failed}
-}
 
 // attached determines when a Gateway's status showed all routes, and when it showed none again.
 func (r *ruling) attached() {

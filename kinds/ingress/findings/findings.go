@@ -3,15 +3,12 @@ package findings
 
 import (
 	"math"
-	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/kinds/ingress"
 	judged "github.com/meshtrial/meshtrial/kinds/ingress/verdict"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/run/verdict"
-	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -25,58 +22,7 @@ func Kind() analysis.Kind {
 	}
 }
 
-// routes holds the outcomes of requests to a trial's added routes, in microseconds after the routes'
-// commits.
-type routes struct {
-	served, resolution []float64
-	unserved, errors   int
-	asked              int
-}
-
-func routesOf(events []*record.Event) (out routes) {
-	for _, e := range events {
-		s := e.Served
-		if s == nil {
-			continue
-		}
-		out.asked++
-		out.errors += s.Failed
-		if s.AnsweredUS == nil {
-			out.unserved++
-			continue
-		}
-		out.served = append(out.served, float64(*s.AnsweredUS))
-		if s.BadUS != nil {
-			out.resolution = append(out.resolution, float64(*s.AnsweredUS-*s.BadUS))
-		}
-	}
-	return out
-}
-
-// at returns a quantile of the times until routes were served. Routes that never were count as
-// infinitely late.
-func (r routes) at(q record.Quantile) float64 {
-	if r.asked == 0 || r.asked < q.Needs() {
-		return math.NaN()
-	}
-	all := slices.Concat(r.served, slices.Repeat([]float64{math.Inf(1)}, r.unserved))
-	slices.Sort(all)
-	if q == 0.5 && r.unserved == 0 {
-		return stat.Median(all)
-	}
-	return all[max(1, int(math.Ceil(float64(q)*float64(len(all))-1e-9)))-1]
-}
-
 func routeMeasures(s *study.Study) []analysis.Measure {
-	of := func(name string, figure func(routes) float64) analysis.Measure {
-		return analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 {
-			r := routesOf(o.Events[t.ID])
-			if r.asked == 0 {
-				return math.NaN()
-			}
-			return figure(r)
-		})
-	}
 	trial := func(name string, figure func(*record.Ingress) float64) analysis.Measure {
 		return analysis.MeasureOf(name, func(_ *analysis.Observations, t *record.Trial) float64 {
 			if t.Ingress == nil {
@@ -85,22 +31,7 @@ func routeMeasures(s *study.Study) []analysis.Measure {
 			return figure(t.Ingress)
 		})
 	}
-	out := analysis.OfFamily(s, ingress.FamilyServed, func(d finding.Def) analysis.Measure {
-		never := map[record.Quantile]string{0.5: "half of the routes were never served", 1: "a route was never served"}[d.At]
-		if never == "" {
-			never = "too many routes were never served"
-		}
-		return of(d.Name, func(r routes) float64 { return r.at(d.At) }).Reaching(never)
-	})
-	return append(out,
-		of(ingress.FindingResolution, func(r routes) float64 {
-			if len(r.resolution) == 0 {
-				return math.NaN()
-			}
-			return stat.Median(r.resolution)
-		}),
-		of(ingress.FindingUnserved, func(r routes) float64 { return float64(r.unserved) }),
-		of(ingress.FindingErrors, func(r routes) float64 { return float64(r.errors) }),
+	return append(analysis.RouteMeasures(s, ingress.FamilyServed, ingress.FindingResolution, ingress.FindingUnserved, ingress.FindingErrors),
 		trial(ingress.FindingOldErrors, func(i *record.Ingress) float64 {
 			if len(i.Watched) == 0 {
 				return math.NaN()

@@ -133,7 +133,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 		if c.Error != "" || c.CommittedNS == 0 {
 			continue
 		}
-		c.Served = e.served(c, seen)
+		c.Served = seen.Served(c.CommittedNS, e.AheadNS)
 		if seen.Relapses > 0 {
 			relapsed++
 		}
@@ -204,17 +204,4 @@ func (e Evidence) schedule(s *verdict.Sheet, events []record.Event, l verdict.Li
 	}
 	s.Check("committed", refused == 0, "the API server did not accept %d of %d routes%s", refused, len(events), why)
 	s.Check("route-schedule", float64(moved) <= l.Of(commitsLateShare)*float64(len(events)), "%d of %d routes were committed more than %.0f%% of the time between two late", moved, len(events), 100*l.Of(commitsLate))
-}
-
-// served returns the outcome of requests to the route of a committed change.
-func (e Evidence) served(c *record.Event, s routeprobe.Seen) *record.Served {
-	since := func(ns int64) *int64 {
-		if ns == 0 {
-			return nil
-		}
-		us := (ns - e.AheadNS - c.CommittedNS) / 1000
-		return &us
-	}
-	return &record.Served{GoodUS: since(s.GoodNS), AnsweredUS: since(s.AnsweredNS), BadUS: since(s.BadNS),
-		Statuses: maps.Clone(s.Statuses), Relapses: s.Relapses, Failed: s.Failed}
 }
