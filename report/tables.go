@@ -305,6 +305,35 @@ func OwnValues(f record.Findings) map[string]record.Finding {
 	return out
 }
 
+// Lookup finds a cell's own measured value by finding.
+type Lookup func(name string) (record.Finding, bool)
+
+// MeasuredIn returns the lookup in a cell.
+func MeasuredIn(plain map[string]record.Finding, cell record.Cell) Lookup {
+	return func(name string) (record.Finding, bool) {
+		x, ok := plain[name+"\x00"+cell.Key()]
+		return x, ok && x.Verdict == record.VerdictMeasured
+	}
+}
+
+// CellSentences returns a sentence about each of the first cells, up to most, for which of returns
+// one, without the cell's name and the full stop.
+func CellSentences(f record.Findings, most int, of func(c record.CellSummary, measured Lookup) string) []string {
+	plain := OwnValues(f)
+	var out []string
+	for _, c := range f.Cells {
+		sentence := of(c, MeasuredIn(plain, c.Cell))
+		if sentence == "" || len(out) == most {
+			continue
+		}
+		if len(f.Cells) > 1 {
+			sentence = "with " + c.Label + ", " + sentence
+		}
+		out = append(out, UpperFirst(sentence+"."))
+	}
+	return out
+}
+
 // WithRest lists the parts that any cell has: the known ones in their order, then
 // the others sorted.
 func WithRest(known []string, cells []record.CellSummary, parts func(record.CellSummary) []string) []string {

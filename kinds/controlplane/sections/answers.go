@@ -142,8 +142,8 @@ type leverChange struct {
 
 // leverPart describes the change of a measure.
 func leverPart(plain map[string]record.Finding, measure string, x record.Finding, what string) leverChange {
-	base, ok := measuredIn(plain, x.Against)(measure)
-	if _, own := measuredIn(plain, x.Cell)(measure); !ok || !own {
+	base, ok := report.MeasuredIn(plain, x.Against)(measure)
+	if _, own := report.MeasuredIn(plain, x.Cell)(measure); !ok || !own {
 		return leverChange{left: 1}
 	}
 	// The verdict covers the blocks that have both cells, in which the two differ by the estimate.
@@ -170,7 +170,7 @@ func leverPart(plain map[string]record.Finding, measure string, x record.Finding
 // cellAnswers describes the measured parts of one cell: how long changes take, where the time goes,
 // what istiod reports, and what changes cost.
 func cellAnswers(f record.Findings, c record.CellSummary) []string {
-	measured := measuredIn(report.OwnValues(f), c.Cell)
+	measured := report.MeasuredIn(report.OwnValues(f), c.Cell)
 	out := convergenceAnswers(f, c, measured)
 	if x, ok := measured("istiod_cpu_per_change"); ok {
 		with := ""
@@ -184,7 +184,7 @@ func cellAnswers(f record.Findings, c record.CellSummary) []string {
 }
 
 // convergenceAnswers returns the sentences about time.
-func convergenceAnswers(f record.Findings, c record.CellSummary, measured lookup) []string {
+func convergenceAnswers(f record.Findings, c record.CellSummary, measured report.Lookup) []string {
 	k := c.Control
 	in := "Half"
 	switch {

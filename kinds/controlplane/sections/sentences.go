@@ -26,7 +26,7 @@ func recoveryTables(f record.Findings) []report.Table {
 
 // recoveryAnswers describes how long proxies took to recover in each cell.
 func recoveryAnswers(f record.Findings) []string {
-	return cellSentences(f, func(_ record.CellSummary, measured lookup) string {
+	return report.CellSentences(f, maxCellAnswers, func(_ record.CellSummary, measured report.Lookup) string {
 		last, ok := measured("recovery_last")
 		if !ok {
 			return ""
@@ -44,7 +44,7 @@ func recoveryAnswers(f record.Findings) []string {
 
 // routeAnswers describes when routes are served, and when the Gateway's status has them.
 func routeAnswers(f record.Findings) []string {
-	served := cellSentences(f, func(_ record.CellSummary, measured lookup) string {
+	served := report.CellSentences(f, maxCellAnswers, func(_ record.CellSummary, measured report.Lookup) string {
 		served, ok := measured("route_served")
 		if !ok {
 			return ""
@@ -56,7 +56,7 @@ func routeAnswers(f record.Findings) []string {
 		}
 		return sentence
 	})
-	return append(served, cellSentences(f, func(_ record.CellSummary, measured lookup) string {
+	return append(served, report.CellSentences(f, maxCellAnswers, func(_ record.CellSummary, measured report.Lookup) string {
 		all, ok := measured("attached_all")
 		if !ok {
 			return ""
@@ -74,7 +74,7 @@ func routeAnswers(f record.Findings) []string {
 
 // trafficAnswers describes what real requests met, in each of the first cells.
 func trafficAnswers(f record.Findings) []string {
-	return cellSentences(f, func(c record.CellSummary, _ lookup) string {
+	return report.CellSentences(f, maxCellAnswers, func(c record.CellSummary, _ report.Lookup) string {
 		if c.Valid == 0 || c.Control.Traffic == nil || c.Control.Traffic.Requests == 0 {
 			return ""
 		}
@@ -125,7 +125,7 @@ func sidecarTables(f record.Findings) []report.Table {
 
 // sidecarAnswers describes what a sidecar without requests uses in each cell.
 func sidecarAnswers(f record.Findings) []string {
-	return cellSentences(f, func(c record.CellSummary, measured lookup) string {
+	return report.CellSentences(f, maxCellAnswers, func(c record.CellSummary, measured report.Lookup) string {
 		whole, ok := measured("sidecar_cpu_idle")
 		if !ok {
 			return ""
@@ -149,32 +149,3 @@ func sidecarAnswers(f record.Findings) []string {
 
 // maxCellAnswers limits the number of cells with a sentence each; the tables have all.
 const maxCellAnswers = 4
-
-// lookup finds a cell's own measured value by finding.
-type lookup func(name string) (record.Finding, bool)
-
-// measuredIn returns the lookup in a cell.
-func measuredIn(plain map[string]record.Finding, cell record.Cell) lookup {
-	return func(name string) (record.Finding, bool) {
-		x, ok := plain[name+"\x00"+cell.Key()]
-		return x, ok && x.Verdict == record.VerdictMeasured
-	}
-}
-
-// cellSentences returns a sentence about each of the first cells for which of returns one, without
-// the cell's name and the full stop.
-func cellSentences(f record.Findings, of func(c record.CellSummary, measured lookup) string) []string {
-	plain := report.OwnValues(f)
-	var out []string
-	for _, c := range f.Cells {
-		sentence := of(c, measuredIn(plain, c.Cell))
-		if sentence == "" || len(out) == maxCellAnswers {
-			continue
-		}
-		if len(f.Cells) > 1 {
-			sentence = "with " + c.Label + ", " + sentence
-		}
-		out = append(out, report.UpperFirst(sentence+"."))
-	}
-	return out
-}

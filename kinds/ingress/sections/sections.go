@@ -59,32 +59,25 @@ const maxAnswers = 8
 // answers says in words when routes are served, and which answers were wrong meanwhile.
 func answers(f record.Findings) []string {
 	plain := report.OwnValues(f)
-	out := report.SearchAnswers(f)
-	for _, c := range f.Cells {
-		measured := func(name string) (record.Finding, bool) {
-			x, ok := plain[name+"\x00"+c.Cell.Key()]
-			return x, ok && x.Verdict == record.VerdictMeasured
-		}
+	return append(report.SearchAnswers(f), report.CellSentences(f, maxAnswers, func(c record.CellSummary, measured report.Lookup) string {
 		served, ok := measured(ingress.FamilyServed)
 		unserved := plain[ingress.FindingUnserved+"\x00"+c.Cell.Key()]
 		never := unserved.Verdict == record.VerdictReal
-		if !ok && !never || len(out) == maxAnswers {
-			continue
-		}
-		sentence := report.Fixed(unserved.Estimate, 1) + " new routes per trial are never served"
-		if ok {
+		sentence := ""
+		switch {
+		case ok:
 			sentence = "a new route is served " + report.WithInterval(report.ScaleOf(served), served) + " after its commit"
 			if never {
 				sentence += fmt.Sprintf(", and %s per trial never", report.Fixed(unserved.Estimate, 1))
 			}
+		case never:
+			sentence = report.Fixed(unserved.Estimate, 1) + " new routes per trial are never served"
+		default:
+			return ""
 		}
 		if x, ok := measured(ingress.FindingOldErrors); ok && x.Estimate > 0 {
 			sentence += fmt.Sprintf("; %s requests per trial to existing routes fail meanwhile", report.Fixed(x.Estimate, 1))
 		}
-		if len(f.Cells) > 1 {
-			sentence = "with " + c.Label + ", " + sentence
-		}
-		out = append(out, report.UpperFirst(sentence+"."))
-	}
-	return out
+		return sentence
+	})...)
 }
