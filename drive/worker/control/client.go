@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/ending"
@@ -82,22 +83,26 @@ func UpdateAll(ctx context.Context, clients []Client, change func(worker int, c 
 	}
 	ctx, cancel := ending.Within(ctx, revertTimeout)
 	defer cancel()
-	all := []error{errors.New("the change was reverted"), errors.Join(failed...)}
+	kept := make([]error, len(clients))
+	var reverts sync.WaitGroup // at once: one that does not answer must not delay the others
 	for i, c := range clients {
 		if before[i] == nil {
 			continue
 		}
-		// A lost answer may hide that it was changed.
-		_, err := c.Update(ctx, func(config *Config) {
-			version := config.Version
-			*config = *before[i]
-			config.Version = version
+		reverts.Go(func() {
+			// A lost answer may hide that it was changed.
+			_, err := c.Update(ctx, func(config *Config) {
+				version := config.Version
+				*config = *before[i]
+				config.Version = version
+			})
+			if err != nil {
+				kept[i] = fmt.Errorf("not reverted: %w", err)
+			}
 		})
-		if err != nil {
-			all = append(all, fmt.Errorf("not reverted: %w", err))
-		}
 	}
-	return errors.Join(all...)
+	reverts.Wait()
+	return errors.Join(errors.New("the change was reverted"), errors.Join(failed...), errors.Join(kept...))
 }
 
 // Clock compares the worker's clock with this process's.

@@ -1,11 +1,16 @@
 package control
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"math"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study/protocol"
@@ -102,6 +107,57 @@ func FuzzParseConfig(f *testing.F) {
 		}
 		if err != nil && errs.Code(err) != errs.CodeUsage {
 			t.Errorf("exit code %d for %v", errs.Code(err), err)
+		}
+	})
+}
+
+// memory is a worker's control server whose requests wait for their end once it is silent.
+type memory struct {
+	config  Config
+	refuses bool
+	silent  bool
+}
+
+func (m *memory) RoundTrip(r *http.Request) (*http.Response, error) {
+	if m.silent {
+		<-r.Context().Done()
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	if r.Method == http.MethodPost {
+		if m.refuses {
+			return nil, errors.New("refused")
+		}
+		if err := json.NewDecoder(r.Body).Decode(&m.config); err != nil {
+			return nil, err
+		}
+		m.silent = m.config.ResponseBytes == 666
+	}
+	data, err := json.Marshal(m.config)
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(data))}, err
+}
+
+// A worker that no longer answers does not keep the others from being reverted.
+func TestRevertsBesideASilentWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		workers := []*memory{{}, {}, {}, {refuses: true}}
+		var clients []Client
+		for _, w := range workers {
+			clients = append(clients, Client{HTTPClient: &http.Client{Transport: w}, BaseURL: "http://worker"})
+		}
+		err := UpdateAll(t.Context(), clients, func(i int, c *Config) {
+			if c.ResponseBytes = 7; i == 0 {
+				c.ResponseBytes = 666
+			}
+		})
+		if err == nil || strings.Count(err.Error(), "not reverted") != 2 { // the silent one, and the one that refuses
+			t.Errorf("error %v", err)
+		}
+		for i, w := range workers[1:] {
+			if w.config.ResponseBytes != 0 {
+				t.Errorf("worker %d still has the change", i+1)
+			}
 		}
 	})
 }

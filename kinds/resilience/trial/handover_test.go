@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/worker"
 	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -89,4 +90,28 @@ func TestConnectsToSilentWorkers(t *testing.T) {
 			t.Errorf("connected for %v", took)
 		}
 	})
+}
+
+// A worker that no longer answers does not keep a step from ending on the others.
+func TestEndsBesideASilentWorker(t *testing.T) {
+	apis, names := serving(t, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	released := make(chan struct{})
+	silent := control.Client{BaseURL: apis[0].BaseURL, HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		<-released
+		return http.DefaultTransport.RoundTrip(r)
+	})}}
+	var turn sync.Mutex
+	step := &handover{turn: &turn, names: names, apis: apis, set: func(c *control.Config) { c.ResponseBytes++ }, lives: func(int) bool { return true }}
+	must.OK(t, step.begin(ctx))
+	step.apis = []control.Client{silent, apis[1]}
+	failed := make(chan error, 1)
+	go func() { failed <- step.end(ctx) }()
+	eventually.Holds(t, "the other worker reverts", func() bool {
+		now, err := apis[1].Config(ctx)
+		return err == nil && now.ResponseBytes == 0
+	})
+	close(released)
+	must.OK(t, <-failed)
 }

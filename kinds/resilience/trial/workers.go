@@ -233,17 +233,21 @@ func (c *handover) prove(ctx context.Context) (string, error) {
 func (c *handover) end(ctx context.Context) error {
 	c.turn.Lock()
 	defer c.turn.Unlock()
-	var all []error
+	failed := make([]error, len(c.apis))
+	var reverts sync.WaitGroup // at once: one that does not answer must not delay the others
 	for i, api := range c.apis {
 		if !c.lives(i) {
 			continue
 		}
-		_, err := api.Update(ctx, func(config *control.Config) { undo(config, c.before[i], c.after[i]) })
-		if err != nil && c.lives(i) {
-			all = append(all, fmt.Errorf("worker %s: %w", c.names[i], err))
-		}
+		reverts.Go(func() {
+			_, err := api.Update(ctx, func(config *control.Config) { undo(config, c.before[i], c.after[i]) })
+			if err != nil && c.lives(i) {
+				failed[i] = fmt.Errorf("worker %s: %w", c.names[i], err)
+			}
+		})
 	}
-	return errors.Join(all...)
+	reverts.Wait()
+	return errors.Join(failed...)
 }
 
 // undo restores the configuration values that a change replaced. It keeps later changes by other
