@@ -117,13 +117,15 @@ func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dy
 	}
 	timeline := &resilience.Of(plan.Study).Timeline
 	up, to := timeline.Revisions()
+	other := asked // ztunnels, of the first's version, move to it
+	other.Ambient, other.Ztunnels = false, asked.Ambient
 	var missing []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(up, to)))) {
 		there, has, err := m.Revisions(ctx, kube, name)
 		switch {
 		case err != nil:
 		case has:
-			if _, _, err = Mesh(m.Name(), lab.Images{}).(mesh.Chooser).Choose(ctx, kube, objects, name, asked); err == nil {
+			if _, _, err = Mesh(m.Name(), lab.Images{}).(mesh.Chooser).Choose(ctx, kube, objects, name, other); err == nil {
 				var plane mesh.Plane
 				if plane, err = m.Plane(ctx, kube, name); err == nil {
 					err = fitsInstalled(timeline, name, first, plane)

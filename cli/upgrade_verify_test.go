@@ -21,14 +21,36 @@ import (
 // Istio is as before.
 func TestVersionUpgrade(t *testing.T) {
 	dir := labtest.Folder(t, "MESHTRIAL_SECOND_ISTIO")
+	upgrades(t, []string{"--second-istio", dir}, "version-upgrade", 2, "drain")
+}
+
+// The ztunnels and a waypoint of an ambient mesh move, too.
+func TestAmbientUpgrade(t *testing.T) {
+	dir, ztunnel := labtest.Folder(t, "MESHTRIAL_SECOND_ISTIO"), labtest.Folder(t, "MESHTRIAL_ZTUNNEL")
+	upgrades(t, []string{"--second-istio", dir, "--ztunnel", ztunnel}, "ambient-upgrade", 1, "ztunnel", "waypoint")
+}
+
+// upgrades runs variants of a study in which both istiods are asked for the configuration of some
+// proxies. Afterwards all of Istio is as before.
+func upgrades(t *testing.T, lab []string, study string, proxies int, variants ...string) {
 	m := labtest.New(t)
-	l := m.Up(t, "--second-istio", dir)
+	l := m.Up(t, lab...)
 	all := labtest.NewObjects(t, l, func(o *unstructured.Unstructured) bool {
-		return o.GetNamespace() == "istio-system" || o.GetNamespace() == "" && strings.Contains(o.GetName(), "istio")
+		history := o.GetKind() == "ControllerRevision" // of DaemonSets
+		return !history && (o.GetNamespace() == "istio-system" || o.GetNamespace() == "" && strings.Contains(o.GetName(), "istio"))
 	})
 	before := all.Now(t)
+	for _, variant := range variants {
+		t.Run(variant, func(t *testing.T) {
+			upgrade(t, m, study, variant, proxies)
+			all.Same(t, "without the second istiod", before)
+		})
+	}
+}
+
+func upgrade(t *testing.T, m labtest.Machine, study, variant string, proxies int) {
 	out := filepath.Join(t.TempDir(), "run")
-	code, said := m.Run(t, "run", "version-upgrade", "--out", out, "--set", "variant=drain", "--set", "expect={}", "--limit", "unattributed=100%")
+	code, said := m.Run(t, "run", study, "--out", out, "--set", "variant="+variant, "--set", "expect={}", "--limit", "unattributed=100%")
 	run, _, err := store.Load(t.Context(), out)
 	if err != nil || len(run.Trials) != 1 || run.Trials[0].Scenario == nil {
 		t.Fatalf("exit code %d, %d trials, %v:\n%s", code, len(run.Trials), err, said)
@@ -52,13 +74,12 @@ func TestVersionUpgrade(t *testing.T) {
 			t.Errorf("%s used %+v", p.Revision, p)
 		}
 	}
-	if c := planes[0].Compared; c == nil || c.Resources == 0 || len(c.Proxies) != 2 || (c.Differing == 0) != (len(c.Differences) == 0) {
+	if c := planes[0].Compared; c == nil || c.Resources == 0 || len(c.Proxies) != proxies || (c.Differing == 0) != (len(c.Differences) == 0) {
 		t.Errorf("compared %+v", c)
 	}
 	files, err := filepath.Glob(filepath.Join(out, store.DirConfigs, "*.xds.gz"))
 	must.OK(t, err)
-	if len(files) != 4 {
+	if len(files) != 2*proxies {
 		t.Errorf("recordings %q", files)
 	}
-	all.Same(t, "without the second istiod", before)
 }

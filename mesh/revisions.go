@@ -19,7 +19,7 @@ type Revisioned interface {
 	// adapter's pods start with. A usage error says why a run's namespace cannot move to it.
 	Plane(ctx context.Context, kube kubernetes.Interface, revision string) (Plane, error)
 	// Connected queries a control plane's pod, through a client of its port [Plane.Port], for
-	// the pods of a namespace whose sidecars are connected to it.
+	// the pods of a namespace with a proxy that is connected to it.
 	Connected(ctx context.Context, client *http.Client, namespace string) ([]Connected, error)
 }
 
@@ -61,6 +61,9 @@ type Plane struct {
 	// PodAnnotations give pods sidecars of its version, if that is not the one their
 	// annotations name.
 	PodAnnotations map[string]string
+	// OnNodes edits the DaemonSet of the mesh's proxies on nodes so that its new pods connect to
+	// this plane. It is nil for the plane that they start with, since an edit can be reverted.
+	OnNodes func(daemonSet *unstructured.Unstructured) error
 }
 
 // Addition is a control plane that a lab adds to the existing one.
@@ -74,10 +77,10 @@ type Addition struct {
 	Notes []note.Note
 }
 
-// Connected is a pod whose sidecar is connected to a control plane.
+// Connected is a pod with a proxy that is connected to a control plane.
 type Connected struct {
 	Pod string
-	// Acknowledged means that the sidecar has acknowledged the clusters and listeners last
-	// sent to it.
+	// Acknowledged means that the proxy has acknowledged the configuration last sent to it: the
+	// clusters and listeners, or on a node everything.
 	Acknowledged bool
 }

@@ -65,7 +65,7 @@ type Move struct {
 // MoveKind is the name of [Move] in records.
 const MoveKind = "move"
 
-var moveKind = Kind{Name: MoveKind, Doc: "Moves the trial's namespace to a revision by its label istio.io/rev, and restarts all services with sidecars, a few pods at a time. Clients stay.", New: func() Action { return &Move{} }}
+var moveKind = Kind{Name: MoveKind, Doc: "Moves the trial's namespace to a revision by its label istio.io/rev, and restarts all services with sidecars, a few pods at a time; in an ambient mesh it first moves ztunnel, on all nodes of the cluster. Clients stay.", New: func() Action { return &Move{} }}
 
 func (*Move) Kind() string { return moveKind.Name }
 

@@ -301,8 +301,6 @@ func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 		}
 	case *fault.Certificates:
 		return "", "its pods have no sidecars that expose certificates", "use sidecars: " + study.SidecarsBoth
-	case *fault.Revision, *fault.Move:
-		return "", "its pods have no sidecars to move to another revision", "use sidecars: " + study.SidecarsBoth
 	case *fault.Config:
 		if a.ConfiguresProxies() {
 			return "", "its pods have no sidecars that report whether they accepted the configuration", "use sidecars: " + study.SidecarsBoth

@@ -112,7 +112,7 @@ func TestSizingAlongPods(t *testing.T) {
 const gated = "graph: {services: {edge: {gateway: true, replicas: 2, calls: [{to: b}]}, b: {replicas: 2}}}\n"
 
 // Steps and cells that a graph does not support are refused, at their position: a gateway is where
-// clients enter, has no worker, and needs a mesh with ingress gateways; revisions need sidecars in every
+// clients enter, has no worker, and needs a mesh with ingress gateways; revisions need a mesh in every
 // cell; a waypoint is in none of the zones that a step cuts off.
 func TestRefused(t *testing.T) {
 	step := func(action string) string {
@@ -132,7 +132,7 @@ func TestRefused(t *testing.T) {
 		{gated + quiet + bothWays, []string{"small.yaml:3:36"}},
 		{named + fromEntry + moved, nil},
 		{named + fromEntry + moved + "mesh: none\n", []string{"small.yaml:8:", "small.yaml:9:", "no revisions"}},
-		{named + fromEntry + moved + "settings: {sidecars: ambient}\n", []string{"small.yaml:8:", "small.yaml:9:", "no sidecars to move"}},
+		{named + fromEntry + moved + "settings: {sidecars: ambient}\n", nil}, {named + fromEntry + moved + "settings: {sidecars: waypoint}\n", nil},
 		{named + fromEntry + moved + "variants: {with: {}, bare: {mesh: none}}\n", []string{"small.yaml:8:", "small.yaml:9:", "no revisions"}},
 		{named + fromEntry + step("zone: {service: b}") + "settings: {sidecars: ambient}\n", nil},
 		{named + fromEntry + step("zone: {service: b}") + "settings: {sidecars: waypoint}\n", []string{"small.yaml:8:42"}},

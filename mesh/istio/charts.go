@@ -40,11 +40,14 @@ func (o order) settings(more ...string) []string {
 			"values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false")
 	}
 	if o.ambient {
-		s = append(s, "values.pilot.env.PILOT_ENABLE_AMBIENT=true",
-			"values.global.waypoint.resources.requests.cpu=10m", "values.global.waypoint.resources.requests.memory=40Mi")
+		s = append(s, ambientSettings...)
 	}
 	return slices.Concat(s, more, o.set)
 }
+
+// ambientSettings are those of istiod and waypoints in an ambient mesh.
+var ambientSettings = []string{"values.pilot.env." + ambientEnv + "=true",
+	"values.global.waypoint.resources.requests.cpu=10m", "values.global.waypoint.resources.requests.memory=40Mi"}
 
 // nodeSettings returns additional settings for the parts of an ambient mesh on nodes. The
 // charts' own requests would take a large part of a lab's node.

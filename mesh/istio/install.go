@@ -43,6 +43,9 @@ func (m *Mesh) Beside(ctx context.Context, config *rest.Config, revision string,
 	} else {
 		o := order{official: !builtHere(m.images), hub: m.images[factHub], tag: m.images[factTag],
 			set: append(ManifestSettings(), "revision="+revision)}
+		if m.images[factZtunnel] != "" {
+			o.set = append(o.set, ambientSettings...)
+		}
 		i, err := o.installation(ctx, b)
 		if err != nil {
 			return mesh.Addition{}, err

@@ -42,6 +42,7 @@ func (m *Mesh) Plane(ctx context.Context, kube kubernetes.Interface, name string
 			"move it to another revision, or start the pods with another: --revision")
 	}
 	found := to.plane(to.moved(), map[string]string{revisionLabel: ""})
+	found.OnNodes = to.connectZtunnels
 	if m.images[factSecondTag] != "" && to.image == m.images[factSecondHub]+"/pilot:"+m.images[factSecondTag] {
 		found.PodAnnotations = map[string]string{proxyImageAnnotation: m.images[factSecondHub] + "/proxyv2:" + m.images[factSecondTag]}
 	}
@@ -110,14 +111,34 @@ func (m *Mesh) fitMoved(ctx context.Context, kube kubernetes.Interface, to Revis
 // synced is istiod's state of a connected proxy (pilot/pkg/xds/debug.go, SyncStatus).
 type synced struct {
 	Proxy         string `json:"proxy"`
+	Type          string `json:"proxy_type"`
 	ClusterSent   string `json:"cluster_sent"`
 	ClusterAcked  string `json:"cluster_acked"`
 	ListenerSent  string `json:"listener_sent"`
 	ListenerAcked string `json:"listener_acked"`
+	// Resources has the nonces by type URL. Older istiods lack it.
+	Resources map[string]struct {
+		Sent  string `json:"sent"`
+		Acked string `json:"acked"`
+	} `json:"resources"`
+}
+
+// acknowledged reports whether a proxy has acknowledged the configuration last sent to it. A
+// ztunnel gets neither clusters nor listeners.
+func (s synced) acknowledged() bool {
+	if s.Type != ztunnelName {
+		return s.ClusterSent != "" && s.ClusterAcked == s.ClusterSent && s.ListenerSent != "" && s.ListenerAcked == s.ListenerSent
+	}
+	for _, r := range s.Resources {
+		if r.Sent == "" || r.Acked != r.Sent {
+			return false
+		}
+	}
+	return len(s.Resources) > 0
 }
 
 // Connected reads istiod's own list of streams, which contains exactly the connected
-// sidecars, regardless of their bootstrap or labels.
+// proxies, regardless of their bootstrap or labels.
 func (*Mesh) Connected(ctx context.Context, client *http.Client, namespace string) ([]mesh.Connected, error) {
 	var all []synced
 	if err := fetch(ctx, client, "/debug/syncz?namespace="+url.QueryEscape(namespace), &all); err != nil {
@@ -134,8 +155,7 @@ func connectedOf(all []synced, namespace string) []mesh.Connected {
 		if !ok {
 			continue
 		}
-		out = append(out, mesh.Connected{Pod: pod, Acknowledged: one.ClusterSent != "" && one.ClusterAcked == one.ClusterSent &&
-			one.ListenerSent != "" && one.ListenerAcked == one.ListenerSent})
+		out = append(out, mesh.Connected{Pod: pod, Acknowledged: one.acknowledged()})
 	}
 	return out
 }

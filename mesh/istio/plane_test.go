@@ -114,6 +114,7 @@ func TestConnected(t *testing.T) {
 		{"proxy": "bar-2.meshtrial-run", "cluster_sent": "a", "cluster_acked": "a", "listener_sent": "b", "listener_acked": "old"},
 		{"proxy": "bar-3.meshtrial-run"},
 		{"proxy": "bar-4.other"},
+		ztunnelState("zt-1", "a", "b"), ztunnelState("zt-2", "a", "old"), ztunnelState("zt-3", "a", ""), {"proxy": "zt-4.meshtrial-run", "proxy_type": "ztunnel"},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.URL
@@ -126,12 +127,20 @@ func TestConnected(t *testing.T) {
 	must.OK(t, err)
 	client := &http.Client{Transport: towards{at.Host}}
 	got, err := (&Mesh{}).Connected(t.Context(), client, "meshtrial-run")
-	if want := []mesh.Connected{{Pod: "bar-1", Acknowledged: true}, {Pod: "bar-2"}, {Pod: "bar-3"}}; err != nil || !slices.Equal(got, want) {
+	if want := []mesh.Connected{{Pod: "bar-1", Acknowledged: true}, {Pod: "bar-2"}, {Pod: "bar-3"},
+		{Pod: "zt-1", Acknowledged: true}, {Pod: "zt-2"}, {Pod: "zt-3"}, {Pod: "zt-4"}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if asked.Path != "/debug/syncz" || asked.Query().Get("namespace") != "meshtrial-run" {
 		t.Errorf("asked %v", asked)
 	}
+}
+
+// ztunnelState is istiod's state of a ztunnel that has acknowledged these nonces; it was sent a and b.
+func ztunnelState(pod, addresses, policies string) map[string]any {
+	nonces := func(sent, acked string) map[string]any { return map[string]any{"sent": sent, "acked": acked} }
+	return map[string]any{"proxy": pod + ".meshtrial-run", "proxy_type": "ztunnel", "resources": map[string]any{
+		"type.googleapis.com/istio.workload.Address": nonces("a", addresses), "type.googleapis.com/istio.security.Authorization": nonces("b", policies)}}
 }
 
 // towards sends all requests to one address.

@@ -148,13 +148,13 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: "patch create delete", Name: "gateways" + networking + " virtualservices" + networking, Where: rights.InRun, Why: "what the gateway listens to and where it sends requests", When: gatewayed},
 		{Verbs: "patch create delete", Name: "virtualservices" + networking, Where: rights.InRun, Why: "retries and timeouts", When: leveled(study.FactorRetries, study.FactorRetryOn, study.FactorPerTryTimeout, study.FactorRequestTimeout)},
 		{Verbs: "patch create delete", Name: "destinationrules" + networking, Where: rights.InRun, Why: "outlier detection, circuit breakers, load balancing", When: leveled(study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer, study.FactorLocality)},
-		{Verbs: "get update", Name: "daemonsets.apps", Where: rights.InMesh, Why: "steps that restart ztunnel", When: shared(fault.OfZtunnel, true)},
+		{Verbs: "get update", Name: "daemonsets.apps", Where: rights.InMesh, Why: "steps that restart ztunnel, or move it to another revision", When: replaced},
 		{Verbs: "delete", Name: "pods", Where: rights.InMesh, Why: "replacing a ztunnel that a step killed, after the trial", When: shared(fault.OfZtunnel, false)},
 		{Verbs: "list get patch", Name: "deployments.apps", Where: rights.InRun, Why: "steps that remove or restart the waypoint", When: ofWaypoint},
 		{Verbs: "delete", Name: "pods", Where: rights.InRun, Why: "keeping a waypoint away", When: ofWaypoint},
 		{Verbs: "get patch", Name: "namespaces", Where: rights.Everywhere, Why: "the label that moves the run's namespace to another revision", When: rights.HasStep[*fault.Move]()},
 		{Verbs: "get", Name: "deployments.apps", Where: rights.InMesh, Why: "whether istiod of another revision is available", When: revised},
-		{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "which sidecars are connected to which istiod", When: revised},
+		{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "which proxies are connected to which istiod", When: revised},
 	}),
 	rights.Signals:      istiodPages,
 	rights.AssessConfig: slices.Concat(scoping, generating),
@@ -251,6 +251,11 @@ func shared(of string, restarts bool) rights.When {
 		}
 		return false
 	})
+}
+
+// replaced: a step replaces ztunnels.
+func replaced(p *study.Plan) bool {
+	return shared(fault.OfZtunnel, true)(p) || rights.Both(rights.HasStep[*fault.Move](), rights.Cell(study.Ambient))(p)
 }
 
 // ofWaypoint: a step restarts or kills a waypoint.

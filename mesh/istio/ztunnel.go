@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
@@ -99,4 +102,53 @@ func (o *order) openZtunnel(ctx context.Context) (err error) {
 		o.ztunnel, err = ztunnelFolder(o.ztunnelDir, func(path string) (string, error) { return ztunnelBuild(ctx, path) })
 	}
 	return err
+}
+
+// Environment variables of ztunnel with the addresses of its control plane and its certificate
+// authority. See manifests/charts/ztunnel.
+const (
+	ztunnelXDS = "XDS_ADDRESS"
+	ztunnelCA  = "CA_ADDRESS"
+)
+
+// connectZtunnels edits ztunnel's DaemonSet as its chart does when it is upgraded to a revision:
+// new pods get their configuration from the revision's istiod, and their certificates too unless
+// they have them from another authority. See istio.io/docs, ambient mode, "Upgrade with Helm".
+func (r Revision) connectZtunnels(daemonSet *unstructured.Unstructured) error {
+	template := []string{"spec", "template"}
+	path := append(slices.Clone(template), "spec", "containers")
+	containers, _, err := unstructured.NestedSlice(daemonSet.Object, path...)
+	if err != nil {
+		return fmt.Errorf("istio: DaemonSet %s: %w", ztunnelName, err)
+	}
+	address, found := fmt.Sprintf("%s.%s.svc:%d", r.Deployment, Namespace, tlsPort), false
+	for _, c := range containers {
+		container, _ := c.(map[string]any)
+		xds, ca := variable(container, ztunnelXDS), variable(container, ztunnelCA)
+		if xds == nil {
+			continue
+		}
+		if found = true; ca != nil && ca["value"] == xds["value"] {
+			ca["value"] = address
+		}
+		xds["value"] = address
+	}
+	if !found {
+		return errs.WithHint(errs.Usage("istio: DaemonSet %s does not say in %s which istiod its pods connect to", ztunnelName, ztunnelXDS), "install ztunnel with Istio's chart")
+	}
+	if err := unstructured.SetNestedSlice(daemonSet.Object, containers, path...); err != nil {
+		return err
+	}
+	return unstructured.SetNestedField(daemonSet.Object, r.Name, append(slices.Clone(template), "metadata", "annotations", revisionLabel)...)
+}
+
+// variable returns a variable of a container's environment, or nil.
+func variable(container map[string]any, name string) map[string]any {
+	env, _ := container["env"].([]any)
+	for _, e := range env {
+		if v, ok := e.(map[string]any); ok && v["name"] == name {
+			return v
+		}
+	}
+	return nil
 }

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/testing/elftest"
@@ -110,5 +113,39 @@ func TestZtunnelBuild(t *testing.T) {
 		if _, err := ztunnelBuild(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// A ztunnel moves to a revision by the addresses of its istiod. Its certificates come from there too,
+// unless they come from elsewhere.
+func TestConnectZtunnels(t *testing.T) {
+	const old, other, moved = "istiod.istio-system.svc:15012", "ca.example:443", "istiod-canary.istio-system.svc:15012"
+	variable := func(name, value string) any { return map[string]any{"name": name, "value": value} }
+	for name, tt := range map[string]struct {
+		env, want []any
+		refused   string
+	}{
+		"both":           {env: []any{variable("CA_ADDRESS", old), variable("XDS_ADDRESS", old), variable("A", old)}, want: []any{variable("CA_ADDRESS", moved), variable("XDS_ADDRESS", moved), variable("A", old)}},
+		"another's CA":   {env: []any{variable("CA_ADDRESS", other), variable("XDS_ADDRESS", old)}, want: []any{variable("CA_ADDRESS", other), variable("XDS_ADDRESS", moved)}},
+		"no address":     {env: []any{variable("A", old)}, refused: "does not say in XDS_ADDRESS"},
+		"no environment": {refused: "does not say in XDS_ADDRESS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			container := map[string]any{"name": "istio-proxy"}
+			if tt.env != nil {
+				container["env"] = tt.env
+			}
+			set := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{container}}}}}}
+			err := Revision{Name: "canary", Deployment: "istiod-canary"}.connectZtunnels(set)
+			if tells(t, name, err, tt.refused, ""); err != nil {
+				return
+			}
+			want := map[string]any{"spec": map[string]any{"template": map[string]any{
+				"metadata": map[string]any{"annotations": map[string]any{"istio.io/rev": "canary"}},
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": "istio-proxy", "env": tt.want}}}}}}
+			if !reflect.DeepEqual(set.Object, want) {
+				t.Errorf("%v", set.Object)
+			}
+		})
 	}
 }

@@ -82,7 +82,7 @@ func (a *Objects) Now(t *testing.T) map[string]map[string]any {
 				continue
 			}
 			for _, path := range [][]string{{"status"}, {"metadata", "managedFields"}, {"metadata", "resourceVersion"}, {"metadata", "generation"},
-				{"metadata", "annotations", "deployment.kubernetes.io/revision"}, {"metadata", "annotations", "control-plane.alpha.kubernetes.io/leader"}, {"metadata", "creationTimestamp"}, {"metadata", "uid"}} {
+				{"metadata", "annotations", "deployment.kubernetes.io/revision"}, {"metadata", "annotations", "deprecated.daemonset.template.generation"}, {"metadata", "annotations", "control-plane.alpha.kubernetes.io/leader"}, {"metadata", "creationTimestamp"}, {"metadata", "uid"}} {
 				unstructured.RemoveNestedField(o.Object, path...)
 			}
 			out[resource.Resource+"."+resource.Group+" "+o.GetNamespace()+"/"+o.GetName()] = o.Object

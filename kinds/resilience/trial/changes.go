@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -39,7 +40,7 @@ func (trials) Changes(ctx context.Context, o *runner.Options, plan *study.Plan) 
 		return nil, err
 	}
 	for _, step := range resilience.Of(plan.Study).Timeline.Steps {
-		out = append(out, planStep(step)...)
+		out = append(out, planStep(step, slices.ContainsFunc(plan.Cells, study.Ambient))...)
 		config, ok := step.Action.(*fault.Config)
 		if !ok {
 			continue
@@ -117,8 +118,9 @@ func planApply(ctx context.Context, at dynamic.ResourceInterface, o *unstructure
 	return planned, nil
 }
 
-// planStep returns what a step changes outside the run's namespace.
-func planStep(step fault.Step) (out []journal.Planned) {
+// planStep returns what a step changes outside the run's namespace; ambient means that node proxies
+// carry requests of a cell.
+func planStep(step fault.Step, ambient bool) (out []journal.Planned) {
 	const untilEnd = ", until it ends"
 	add := func(object string, done journal.Done, note, wide string) {
 		out = append(out, journal.Planned{Object: object, Done: done, Note: "by step " + step.Name + note, Wide: []string{"step " + step.Name + ": " + wide}})
@@ -127,6 +129,10 @@ func planStep(step fault.Step) (out []journal.Planned) {
 	case *fault.Restart:
 		if a.Of == fault.OfZtunnel {
 			add(ztunnel, "restarted by its DaemonSet", ", and once more when that is reverted after the trial; "+staysRestarted, "all connections of pods in the ambient mesh end, twice")
+		}
+	case *fault.Move:
+		if ambient && a.To != fault.Installed {
+			add(ztunnel, "moved by its DaemonSet to revision "+journal.Done(a.To), ", until a later step or the trial's end moves it back; "+staysRestarted, "all connections of pods in the ambient mesh end, twice")
 		}
 	case *fault.Drain:
 		nodes := "the node of a pod of " + a.Service

@@ -25,16 +25,18 @@ func TestPlanStep(t *testing.T) {
 		"two nodes": {&fault.Drain{Service: "bar", Pick: 2}, "the nodes of 2 pods of bar", "cordoned", "no pods are scheduled", true},
 
 		"ztunnel restarted": {&fault.Restart{Of: fault.OfZtunnel}, ztunnel, "restarted by its DaemonSet", "in the ambient mesh", true},
+		"ztunnel moved":     {&fault.Move{To: "canary"}, ztunnel, "moved by its DaemonSet to revision canary", "in the ambient mesh", true},
 		"ztunnel killed":    {&fault.Process{Of: fault.OfZtunnel, Do: fault.DoKill}, ztunnel, "killed", "in the ambient mesh", false},
 		"ztunnel, memory":   {&fault.Process{Of: fault.OfZtunnel, Do: fault.DoOOM}, ztunnel, "killed", "in the ambient mesh", false},
 		"ztunnel paused":    {&fault.Process{Of: fault.OfZtunnel, Service: "bar", Do: fault.DoPause}, ztunnel, "paused", "in the ambient mesh", false},
 
+		"moved back":          {action: &fault.Move{To: fault.Installed}},
 		"replaced":            {action: &fault.Certificates{Service: "bar", Do: fault.DoRotate}},
 		"the study's workers": {action: &fault.Process{Of: fault.OfWorker, Service: "bar", Do: fault.DoKill}},
 		"its waypoint":        {action: &fault.Process{Of: fault.OfWaypoint, Do: fault.DoKill}},
 		"its waypoint anew":   {action: &fault.Restart{Of: fault.OfWaypoint}},
 	} {
-		planned := planStep(fault.Step{Name: "away", Action: tt.action})
+		planned := planStep(fault.Step{Name: "away", Action: tt.action}, true)
 		if len(planned) != 1 || tt.object == "" {
 			if len(planned) > 0 || tt.object != "" {
 				t.Errorf("%s: %+v", name, planned)

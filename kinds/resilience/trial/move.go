@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +18,9 @@ import (
 
 func (r *ready) Move(a *fault.Move) error { return r.holds(r.move(r.ctx, r.name, a)) }
 
-// move labels the namespace for a revision and replaces the pods of all services, so that the
-// revision's injector handles the new pods.
+// move labels the namespace for a revision and replaces the pods of all services with sidecars, so
+// that the revision's injector handles the new pods. In an ambient mesh it first moves the proxies of
+// nodes; the label moves waypoints, which their control plane replaces.
 func (h *executor) move(ctx context.Context, step string, a *fault.Move) (*execution, error) {
 	plane, known := h.revisions.plane(a.To)
 	if !known {
@@ -75,11 +78,33 @@ func (t *scenarioTrial) label(ctx context.Context, labels map[string]string) err
 	return nil
 }
 
+// labelMade sets labels of those of the trial's objects that have them: a waypoint's own label takes
+// precedence over its namespace's.
+func (t *scenarioTrial) labelMade(ctx context.Context, labels map[string]string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": nullable(labels)}})
+	if err != nil {
+		return err
+	}
+	for _, o := range t.made {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(labels)), func(key string) bool { return o.GetLabels()[key] != "" }) {
+			continue
+		}
+		at, err := t.apply.Open(ctx, o, t.Namespace)
+		if err == nil {
+			_, err = at.Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		}
+		if err != nil {
+			return fmt.Errorf("label %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return nil
+}
+
 // labelFirst gives the namespace the initial labels of the trial's pods, in studies that move it: a
 // failed end may have left others.
 func (t *scenarioTrial) labelFirst(ctx context.Context) error {
 	m, ok := t.scene.mesh.(mesh.Revisioned)
-	if !ok || !t.scene.meshed() || !t.scene.scenario.Timeline.Moves() {
+	if !ok || !t.scene.scenario.Timeline.Moves() {
 		return nil
 	}
 	first, err := m.Plane(ctx, t.Kube, "")
@@ -92,7 +117,13 @@ func (t *scenarioTrial) labelFirst(ctx context.Context) error {
 func (w *moving) begin(ctx context.Context) error {
 	w.begun = time.Now()
 	w.revisions.do(func() { w.revisions.last = w })
-	if err := w.label(ctx, w.plane.Labels); err != nil {
+	if w.scene.ambient() {
+		w.revisions.do(func() { w.revisions.shared = w.to })
+		if err := w.moveNodes(ctx, w.to, w.plane); err != nil {
+			return fmt.Errorf("move to revision %s: %w", w.plane.Revision, err)
+		}
+	}
+	if err := errors.Join(w.label(ctx, w.plane.Labels), w.labelMade(ctx, w.plane.PodLabels)); err != nil {
 		return fmt.Errorf("move to revision %s: %w", w.plane.Revision, err)
 	}
 	for _, service := range w.services {
@@ -128,7 +159,7 @@ func (w *moving) annotations(service string) (map[string]string, error) {
 	return out, nil
 }
 
-// prove waits until no pod of before is an endpoint and every sidecar is connected to the right
+// prove waits until no pod of before is an endpoint and every proxy is connected to the right
 // control plane only.
 func (w *moving) prove(ctx context.Context) (string, error) {
 	pods := 0
@@ -147,8 +178,15 @@ func (w *moving) prove(ctx context.Context) (string, error) {
 	}
 	look.To, look.Revision = w.to, w.plane.Revision
 	w.noteSides(look)
-	return fmt.Sprintf("%d new pods of %s are connected to revision %s alone and have acknowledged its configuration, %.1f s later",
-		pods, strings.Join(w.services, ", "), w.plane.Revision, time.Since(w.begun).Seconds()), nil
+	what := fmt.Sprintf("%d new pods of %s", pods, strings.Join(w.services, ", "))
+	if w.scene.ambient() {
+		what = fmt.Sprintf("the trial's %d shared proxies", len(look.Sidecars))
+		if _, err := w.present(ctx); err != nil { // their CPU is counted from now on
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%s are connected to revision %s alone and have acknowledged its configuration, %.1f s later",
+		what, w.plane.Revision, time.Since(w.begun).Seconds()), nil
 }
 
 // overtaken returns an error if another move began after this one. Sidecars follow the later one.

@@ -152,8 +152,8 @@ const (
 	compareTime = 20 * time.Second
 )
 
-// comparePlanes requests, as a proxy of each service and of a client, the configuration from both
-// control planes, and compares it resource by resource.
+// comparePlanes requests, as a proxy of each service and of a client, or as a ztunnel, the
+// configuration from both control planes, and compares it resource by resource.
 func (t *scenarioTrial) comparePlanes(ctx context.Context, first, second mesh.Plane) (*record.PlaneConfigs, error) {
 	ctx, cancel := context.WithTimeout(ctx, compareTime)
 	defer cancel()
@@ -168,6 +168,13 @@ func (t *scenarioTrial) comparePlanes(ctx context.Context, first, second mesh.Pl
 			return nil, fmt.Errorf("pod %s: %w", living[0].Name, err)
 		}
 		pods = append(pods, pod)
+	}
+	if t.scene.ambient() { // all ztunnels get the same
+		carriers, err := t.livingShared(ctx)
+		if err != nil {
+			return nil, err
+		}
+		pods = append(pods, &carriers[0])
 	}
 	planes, all := [2]mesh.Plane{first, second}, make([][2][]byte, len(pods))
 	group, limited := errgroup.WithContext(ctx)
@@ -253,6 +260,9 @@ func (t *scenarioTrial) transcript(ctx context.Context, plane mesh.Plane, pod *c
 		return t.Dialer.DialPod(ctx, plane.Namespace, serving.Items[at].Name, plane.Discovery)
 	}
 	proxy := xds.Proxy{Name: pod.Name, Namespace: pod.Namespace, IP: pod.Status.PodIP, ServiceAccount: pod.Spec.ServiceAccountName, Node: pod.Spec.NodeName, Labels: pod.Labels}
+	if pod.Namespace != t.Namespace {
+		proxy.Type = xds.NodeZtunnel
+	}
 	for _, c := range pod.Spec.Containers {
 		for _, p := range c.Ports {
 			proxy.Ports = append(proxy.Ports, xds.Port{Name: p.Name, ContainerPort: int(p.ContainerPort), Protocol: string(p.Protocol)})

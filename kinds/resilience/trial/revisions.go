@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ type revisions struct {
 	mu     sync.Mutex
 	planes map[string]mesh.Plane                   // by their names in steps
 	on     map[string]string                       // by service: the name in steps of its intended control plane
+	shared string                                  // the name in steps of the intended control plane of shared proxies
 	last   *moving                                 // the move that began last
 	second map[string][]site.Pod                   // pods of other control planes by revision, whose CPU is counted
 	unseen []string                                // those without an observer
@@ -38,7 +40,7 @@ type revisions struct {
 	annotated map[string]bool
 }
 
-// sideTime limits how long sidecars take to connect to their control plane, before and after the
+// sideTime limits how long proxies take to connect to their control plane, before and after the
 // timeline.
 const sideTime = 20 * time.Second
 
@@ -50,10 +52,10 @@ func (t *scenarioTrial) beginRevisions(ctx context.Context) error {
 		return nil
 	}
 	m, ok := t.scene.mesh.(mesh.Revisioned)
-	if !ok || !t.scene.meshed() {
+	if !ok {
 		return fmt.Errorf("mesh %s has no revisions", t.scene.mesh.Name())
 	}
-	r := &revisions{mesh: m, clients: map[string]*http.Client{}, planes: map[string]mesh.Plane{}, on: map[string]string{}, made: map[string][]*unstructured.Unstructured{}, second: map[string][]site.Pod{}, annotated: map[string]bool{}}
+	r := &revisions{mesh: m, shared: fault.Installed, clients: map[string]*http.Client{}, planes: map[string]mesh.Plane{}, on: map[string]string{}, made: map[string][]*unstructured.Unstructured{}, second: map[string][]site.Pod{}, annotated: map[string]bool{}}
 	first, err := m.Plane(ctx, t.Kube, "")
 	if err != nil {
 		return err
@@ -192,7 +194,7 @@ func (h *executor) revision(step string, a *fault.Revision) *execution {
 	}
 }
 
-// retire removes a control plane that the trial created, once no sidecar is connected to it. It
+// retire removes a control plane that the trial created, once no proxy is connected to it. It
 // returns an error if anything of it is left, or if objects that others use have changed.
 func (h *executor) retire(ctx context.Context, name string, shared sharedObjects) error {
 	plane, known := h.revisions.plane(name)
@@ -203,11 +205,22 @@ func (h *executor) retire(ctx context.Context, name string, shared sharedObjects
 	if err := h.askPlane(ctx, plane, connected); err != nil {
 		return err
 	}
+	var living []string
 	for _, w := range h.scene.workloads() {
 		for _, pod := range h.census.living(w.Name) {
-			if len(connected[pod.Name]) > 0 {
-				return fmt.Errorf("the sidecar of %s is still connected to revision %s", pod.Name, name)
-			}
+			living = append(living, pod.Name)
+		}
+	}
+	carriers, err := h.livingShared(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pod := range carriers {
+		living = append(living, pod.Name)
+	}
+	for _, pod := range living {
+		if len(connected[pod]) > 0 {
+			return fmt.Errorf("the proxy of %s is still connected to revision %s", pod, name)
 		}
 	}
 	h.endPlanes(ctx, plane.Revision)
@@ -252,7 +265,7 @@ func (r *revisions) do(f func()) {
 	f()
 }
 
-// untilSides polls until every sidecar is connected to the intended control plane, is not connected
+// untilSides polls until every proxy is connected to the intended control plane, is not connected
 // to any other that steps involve, and has acknowledged the last push. It returns the last reading.
 // The error states what was wrong with it when the context ended.
 func (t *scenarioTrial) untilSides(ctx context.Context, when string) (verdict.RevisionLook, error) {
@@ -262,7 +275,7 @@ func (t *scenarioTrial) untilSides(ctx context.Context, when string) (verdict.Re
 		if err == nil {
 			last, err = look, look.Wrong()
 			if err == nil && !look.Acknowledged() {
-				err = errors.New("not every sidecar has acknowledged its configuration")
+				err = errors.New("not every proxy has acknowledged its configuration")
 			}
 		}
 		if err == nil || wake.Pause(ctx, leverEvery) != nil {
@@ -281,7 +294,7 @@ func (t *scenarioTrial) seeSides(ctx context.Context, when string) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case len(look.Sidecars) == 0:
-		return fmt.Errorf("which revision sidecars are connected to: %w", err)
+		return fmt.Errorf("which revision proxies are connected to: %w", err)
 	}
 	t.noteSides(look)
 	return nil
@@ -295,7 +308,7 @@ func (t *scenarioTrial) noteSides(look verdict.RevisionLook) {
 func (t *scenarioTrial) lookAtSides(ctx context.Context, when string) (verdict.RevisionLook, error) {
 	r := t.revisions
 	r.mu.Lock()
-	planes, on := map[string]mesh.Plane{}, map[string]string{}
+	planes, on, shared := map[string]mesh.Plane{}, map[string]string{}, r.planes[r.shared]
 	for name, plane := range r.planes {
 		planes[plane.Revision] = plane // a tag is an alias of a revision
 		for service, its := range r.on {
@@ -332,7 +345,37 @@ func (t *scenarioTrial) lookAtSides(ctx context.Context, when string) (verdict.R
 			look.Sidecars = append(look.Sidecars, side)
 		}
 	}
-	return look, nil
+	carriers, err := t.livingShared(ctx)
+	for i := range carriers {
+		pod := &carriers[i]
+		side := verdict.RevisionSide{Pod: pod.Name, Wanted: shared.Revision, Connected: connected[pod.Name]}
+		if images != nil && pod.Namespace == t.Namespace { // a waypoint; ztunnel keeps its version
+			side.Version, side.WantedVersion = mesh.Version(t.sidecarImage(pod)), shared.Version
+		}
+		look.Sidecars = append(look.Sidecars, side)
+	}
+	return look, err
+}
+
+// livingShared returns the pods of the proxies that carry the trial's requests, on the trial's nodes,
+// without those that are being stopped, which stay connected until they end.
+func (t *scenarioTrial) livingShared(ctx context.Context) (out []corev1.Pod, err error) {
+	for _, part := range t.scene.way() {
+		place, at := t.seats(part)
+		proxies := t.proxiesAt(place)
+		found, err := t.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
+		if err != nil {
+			return nil, fmt.Errorf("list the proxies %s: %w", proxies.Selector, err)
+		}
+		living := slices.DeleteFunc(found.Items, func(p corev1.Pod) bool {
+			return p.DeletionTimestamp != nil || place == record.PlaceNode && !slices.Contains(at, p.Spec.NodeName)
+		})
+		if len(living) == 0 {
+			return nil, fmt.Errorf("there is no pod with %s", proxies.Selector)
+		}
+		out = append(out, living...)
+	}
+	return out, nil
 }
 
 // sidecarImages returns the images of all pods' sidecars, if control planes are of different
@@ -342,8 +385,7 @@ func (t *scenarioTrial) sidecarImages(ctx context.Context, planes map[string]mes
 	for _, plane := range planes {
 		versions[plane.Version] = true
 	}
-	containers := mesh.Sidecars(t.scene.mesh).Containers
-	if len(versions) < 2 || len(containers) == 0 {
+	if len(versions) < 2 {
 		return nil, nil
 	}
 	pods, err := t.Kube.CoreV1().Pods(t.Namespace).List(ctx, metav1.ListOptions{LabelSelector: trialMark + "=" + t.job.ID})
@@ -351,14 +393,21 @@ func (t *scenarioTrial) sidecarImages(ctx context.Context, planes map[string]mes
 		return nil, fmt.Errorf("list the pods of the trial: %w", err)
 	}
 	out := map[string]string{}
-	for _, pod := range pods.Items {
-		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-			if c.Name == containers[0] {
-				out[pod.Name] = c.Image
-			}
-		}
+	for i := range pods.Items {
+		out[pods.Items[i].Name] = t.sidecarImage(&pods.Items[i])
 	}
 	return out, nil
+}
+
+// sidecarImage returns the image of a pod's sidecar or waypoint; "" without one.
+func (t *scenarioTrial) sidecarImage(pod *corev1.Pod) string {
+	containers := mesh.Sidecars(t.scene.mesh).Containers
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if slices.Contains(containers, c.Name) {
+			return c.Image
+		}
+	}
+	return ""
 }
 
 // askPlane queries all ready pods of a control plane except terminating ones, whose streams are
@@ -374,14 +423,20 @@ func (t *scenarioTrial) askPlane(ctx context.Context, plane mesh.Plane, connecte
 			continue
 		}
 		client := t.lineTo(pod, plane.Port)
-		asking, cancel := context.WithTimeout(ctx, oneLook)
-		all, err := t.revisions.mesh.Connected(asking, client, t.Namespace)
-		cancel()
-		if err != nil {
-			return fmt.Errorf("pod %s of revision %s: %w", pod.Name, plane.Revision, err)
+		namespaces := []string{t.Namespace}
+		if t.scene.ambient() {
+			namespaces = append(namespaces, t.proxiesAt(record.PlaceNode).Namespace)
 		}
-		for _, one := range all {
-			connected[one.Pod] = append(connected[one.Pod], verdict.RevisionOf{Revision: plane.Revision, By: pod.Name, Acknowledged: one.Acknowledged})
+		for _, namespace := range namespaces {
+			asking, cancel := context.WithTimeout(ctx, oneLook)
+			all, err := t.revisions.mesh.Connected(asking, client, namespace)
+			cancel()
+			if err != nil {
+				return fmt.Errorf("pod %s of revision %s: %w", pod.Name, plane.Revision, err)
+			}
+			for _, one := range all {
+				connected[one.Pod] = append(connected[one.Pod], verdict.RevisionOf{Revision: plane.Revision, By: pod.Name, Acknowledged: one.Acknowledged})
+			}
 		}
 	}
 	return nil

@@ -2,9 +2,12 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/run/runner"
@@ -24,6 +29,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -45,8 +52,10 @@ func (toldPlanes) Plane(_ context.Context, _ kubernetes.Interface, revision stri
 	return plane, nil
 }
 
-func (m toldPlanes) Connected(_ context.Context, client *http.Client, _ string) ([]mesh.Connected, error) {
-	return m.says[client], nil
+func (m toldPlanes) Connected(_ context.Context, client *http.Client, namespace string) ([]mesh.Connected, error) {
+	return slices.DeleteFunc(slices.Clone(m.says[client]), func(c mesh.Connected) bool {
+		return strings.HasPrefix(c.Pod, "zt-") != (namespace == "istio-system")
+	}), nil
 }
 
 // movedTrial returns a trial of two servers and a client, in a cluster with two istiods.
@@ -108,11 +117,11 @@ func TestSides(t *testing.T) {
 	}{
 		"before":            {"bar-1 bar-2 clients-1 other", "", fault.Installed, ""},
 		"moved":             {"clients-1", "bar-1 bar-2", "canary", ""},
-		"one stayed":        {"clients-1 bar-1", "bar-2", "canary", "sidecar of bar-1 is connected to revision default, not only to canary"},
-		"one on both":       {"clients-1 bar-1", "bar-1 bar-2", "canary", "sidecar of bar-1"},
-		"one on none":       {"clients-1", "bar-2", "canary", "sidecar of bar-1 is connected to revision none"},
-		"the client went":   {"", "bar-1 bar-2 clients-1", "canary", "sidecar of clients-1"},
-		"one moved too far": {"bar-1 clients-1", "bar-2", fault.Installed, "sidecar of bar-2 is connected to revision canary"},
+		"one stayed":        {"clients-1 bar-1", "bar-2", "canary", "proxy of bar-1 is connected to revision default, not only to canary"},
+		"one on both":       {"clients-1 bar-1", "bar-1 bar-2", "canary", "proxy of bar-1"},
+		"one on none":       {"clients-1", "bar-2", "canary", "proxy of bar-1 is connected to revision none"},
+		"the client went":   {"", "bar-1 bar-2 clients-1", "canary", "proxy of clients-1"},
+		"one moved too far": {"bar-1 clients-1", "bar-2", fault.Installed, "proxy of bar-2 is connected to revision canary"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trial := movedTrial(t, map[string][]string{"istiod-default": strings.Fields(tt.onDefault), "istiod-canary": strings.Fields(tt.onCanary)})
@@ -228,5 +237,86 @@ func TestMovesOverlap(t *testing.T) {
 	}
 	if got := trial.evidence.Revisions; len(got) != 1 || got[0].When != "back" || got[0].To != fault.Installed || got[0].Revision != "default" {
 		t.Errorf("noted: %+v", got)
+	}
+}
+
+// nodeJournal has a DaemonSet, whose pod is replaced with each change.
+type nodeJournal struct {
+	changer
+	cluster fakecluster.Cluster
+	object  *unstructured.Unstructured
+	pods    int
+}
+
+func (j *nodeJournal) Change(_ context.Context, o journal.Object, _ string, edit journal.Edit, _ ...[]fields.Step) ([]fields.Field, error) {
+	before := j.object.DeepCopy()
+	after, err := edit(before.DeepCopy(), before.DeepCopy())
+	if err != nil || o.Kind != "DaemonSet" || o.Name != "ztunnel" {
+		return nil, fmt.Errorf("change %s: %v", o, err)
+	}
+	j.object = after
+	return fields.Diff(before.Object, after.Object), j.replace()
+}
+
+func (j *nodeJournal) Revert(_ context.Context, _ journal.Object, _ string, step []fields.Field) error {
+	restored, _ := fields.Undo(j.object.Object, step)
+	j.object = &unstructured.Unstructured{Object: restored}
+	return j.replace()
+}
+
+func (j *nodeJournal) replace() error {
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	var err error
+	if j.pods > 0 {
+		err = j.cluster.Tracker().Delete(pods, "istio-system", fmt.Sprint("zt-", j.pods))
+	}
+	j.pods++
+	pod := nodeProxy(fmt.Sprint("zt-", j.pods), "node", true)
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "ztunnel", Controller: site.Ptr(true)}}
+	return errors.Join(err, j.cluster.Tracker().Add(pod))
+}
+
+// In an ambient mesh a move changes ztunnel's DaemonSet, and is proved by its new pods. The way back
+// reverts the change.
+func TestMoveAmbient(t *testing.T) {
+	trial := movedTrial(t, map[string][]string{"istiod-default": {"zt-3", "zt-ending"}, "istiod-canary": {"zt-2"}})
+	says := trial.revisions.mesh.(toldPlanes)
+	plan := studytest.Plan(t, ambientServices)
+	trial.scene = sceneIn(t, plan, plan.Cells[0], says)
+	cluster := trial.Kube.(fakecluster.Cluster)
+	ending := nodeProxy("zt-ending", "node", true)
+	ending.DeletionTimestamp, ending.Finalizers = &metav1.Time{Time: time.Now()}, []string{"kept"}
+	must.OK(t, cluster.Tracker().Add(ending))
+	nodes := &nodeJournal{cluster: cluster, object: &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"address": "default"}}}}
+	must.OK(t, nodes.replace())
+	first := nodes.object.DeepCopy()
+	trial.changes, trial.shared.nodes, trial.revisions.shared = nodes, []string{"node"}, fault.Installed
+	canary := trial.revisions.planes["canary"]
+	canary.OnNodes = func(set *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(set.Object, "canary", "spec", "address")
+	}
+	trial.revisions.planes["canary"] = canary
+	h := newExecutor(t.Context(), trial)
+	seen := func(wrong string) {
+		t.Helper()
+		look, err := trial.untilSides(briefly(t), "step")
+		if (err == nil) != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) || len(look.Sidecars) != 1 {
+			t.Errorf("%+v, %v", look, err)
+		}
+	}
+	seen("the proxy of zt-1 is connected to revision none, not only to default")
+	moved(t, h, "moved", "canary")
+	if address, _, _ := unstructured.NestedString(nodes.object.Object, "spec", "address"); address != "canary" {
+		t.Errorf("ztunnel is connected to %s", address)
+	}
+	seen("")
+	moved(t, h, "back", fault.Installed)
+	if !reflect.DeepEqual(nodes.object, first) || len(trial.shared.reset) > 0 {
+		t.Errorf("the DaemonSet is %v, %d changes are left", nodes.object, len(trial.shared.reset))
+	}
+	seen("")
+	says.says[trial.revisions.clients["istiod-canary"]] = []mesh.Connected{{Pod: "zt-3"}}
+	if err := h.retire(briefly(t), "canary", sharedObjects{}); err == nil || !strings.Contains(err.Error(), "the proxy of zt-3 is still connected to revision canary") {
+		t.Errorf("removed, though in use: %v", err)
 	}
 }

@@ -32,29 +32,24 @@ type restart struct {
 	object journal.Object
 	step   []fields.Field
 	old    []corev1.Pod // former pods
+	moved  bool         // to another control plane
 }
 
-// whyRestarted is the reason in the journal for restarting node proxies.
-const whyRestarted = "a step restarts the proxies of nodes"
+// Reasons in the journal for replacing node proxies.
+const (
+	whyRestarted = "a step restarts the proxies of nodes"
+	whyMoved     = "a step moves the proxies of nodes to another revision"
+)
 
 // restartShared replaces shared proxies.
 func (h *executor) restartShared(ctx context.Context, of string) (*execution, error) {
 	if of == fault.OfWaypoint {
 		return h.restartWaypoint(ctx)
 	}
-	old, err := h.onAllNodes(ctx)
+	object, old, err := h.onNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	old = slices.DeleteFunc(old, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	if len(old) == 0 {
-		return nil, errors.New("all proxies of nodes are ending: leave more time after the step before")
-	}
-	owner := metav1.GetControllerOf(&old[0])
-	if owner == nil || owner.Kind != "DaemonSet" {
-		return nil, fmt.Errorf("pod %s belongs to no DaemonSet that could be restarted", old[0].Name)
-	}
-	object := journal.Object{APIVersion: "apps/v1", Kind: owner.Kind, Namespace: old[0].Namespace, Name: owner.Name}
 	var begun time.Time
 	return &execution{
 		target: fmt.Sprintf("DaemonSet %s/%s", object.Namespace, object.Name),
@@ -64,7 +59,7 @@ func (h *executor) restartShared(ctx context.Context, of string) (*execution, er
 				return live, unstructured.SetNestedField(live.Object, begun.UTC().Format(time.RFC3339Nano), "spec", "template", "metadata", "annotations", restartedAt)
 			})
 			if len(step) > 0 { // else it was rejected
-				h.shared.noteReset(restart{object, step, old})
+				h.shared.noteReset(restart{object: object, step: step, old: old})
 			}
 			return err
 		},
@@ -77,6 +72,67 @@ func (h *executor) restartShared(ctx context.Context, of string) (*execution, er
 			return fmt.Sprintf("%d of the cluster's %d nodes, including the trial's, have a new, ready proxy, %.1f s later", fresh, len(old), time.Since(begun).Seconds()), err
 		},
 	}, nil
+}
+
+// onNodes returns the DaemonSet of the node proxies, and its pods that are not being stopped, at
+// least one.
+func (t *scenarioTrial) onNodes(ctx context.Context) (object journal.Object, pods []corev1.Pod, err error) {
+	if pods, err = t.onAllNodes(ctx); err != nil {
+		return object, nil, err
+	}
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	if len(pods) == 0 {
+		return object, nil, errors.New("all proxies of nodes are ending: leave more time after the step before")
+	}
+	owner := metav1.GetControllerOf(&pods[0])
+	if owner == nil || owner.Kind != "DaemonSet" {
+		return object, nil, fmt.Errorf("pod %s belongs to no DaemonSet that could be restarted", pods[0].Name)
+	}
+	return journal.Object{APIVersion: "apps/v1", Kind: owner.Kind, Namespace: pods[0].Namespace, Name: owner.Name}, pods, nil
+}
+
+// moveNodes connects the node proxies to a control plane, node after node, and waits for those of the
+// trial's nodes. The way back to the first one reverts earlier moves.
+func (h *executor) moveNodes(ctx context.Context, to string, plane mesh.Plane) error {
+	object, old, err := h.onNodes(ctx)
+	if err != nil {
+		return err
+	}
+	changed := false
+	if to == fault.Installed {
+		changed, err = h.moveNodesBack(ctx)
+	} else {
+		var step []fields.Field
+		step, err = h.changes.Change(ctx, object, whyMoved, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return live, plane.OnNodes(live)
+		})
+		if changed = len(step) > 0; changed {
+			h.shared.noteReset(restart{object: object, step: step, old: old, moved: true})
+		}
+	}
+	if err != nil || !changed {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, fault.ProofTime)
+	defer cancel()
+	_, err = h.replaced(ctx, old)
+	return err
+}
+
+// moveNodesBack reverts the moves of node proxies, the latest first, and reports whether there were any.
+func (h *executor) moveNodesBack(ctx context.Context) (any bool, err error) {
+	h.shared.mu.Lock()
+	defer h.shared.mu.Unlock()
+	for i, one := range slices.Backward(h.shared.reset) {
+		if !one.moved {
+			continue
+		}
+		if err := h.changes.Revert(ctx, one.object, whyMoved, one.step); err != nil {
+			return any, err
+		}
+		any, h.shared.reset = true, slices.Delete(h.shared.reset, i, i+1)
+	}
+	return any, nil
 }
 
 // onAllNodes returns the pods of the mesh's node proxies, at least one.

@@ -331,7 +331,7 @@ func (t *scenarioTrial) clear(ctx context.Context) error {
 	if t.scribe != nil {
 		t.scribe.stop()
 	}
-	if err := errors.Join(t.removeObjects(ctx), t.removeWaypoint(ctx), t.removeSecond(ctx), t.settleShared(ctx)); err != nil {
+	if err := errors.Join(t.removeObjects(ctx), t.removeWaypoint(ctx), t.settleShared(ctx), t.removeSecond(ctx)); err != nil {
 		return fmt.Errorf("remove what trial %s made: %w", t.job.ID, err)
 	}
 	return nil

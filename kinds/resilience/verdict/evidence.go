@@ -35,8 +35,8 @@ type Evidence struct {
 	Repeated []string `json:"repeated,omitempty"`
 	// Unmeasured says in words what is missing without affecting what the trial measured.
 	Unmeasured []string `json:"unmeasured,omitempty"`
-	// Revisions lists the control plane that each sidecar was connected to, if steps involve
-	// several: before the steps, after each step that moved sidecars, and after all steps.
+	// Revisions lists the control plane that each proxy was connected to, if steps involve
+	// several: before the steps, after each step that moved proxies, and after all steps.
 	Revisions []RevisionLook `json:"revisions,omitempty"`
 	// Collected is what was read after the timeline; nil if the trial did not reach that point.
 	Collected *Collected `json:"collected,omitempty"`

@@ -16,8 +16,8 @@ const (
 	AfterSteps  = "after the steps"
 )
 
-// RevisionLook lists the control planes that every sidecar was connected to at one time, by the
-// control planes' own lists.
+// RevisionLook lists the control planes that every proxy was connected to at one time, by the
+// control planes' own lists: sidecars, or an ambient mesh's ztunnels and waypoints.
 type RevisionLook struct {
 	When string `json:"when"` // the name of a step, BeforeSteps or AfterSteps
 	// To is the step's target for the namespace, in its own words, and Revision the revision of
@@ -28,7 +28,7 @@ type RevisionLook struct {
 	Sidecars []RevisionSide `json:"sidecars"`
 }
 
-// RevisionSide is one sidecar.
+// RevisionSide is one proxy.
 type RevisionSide struct {
 	Pod       string       `json:"pod"`
 	Wanted    string       `json:"wanted"` // revision
@@ -39,21 +39,21 @@ type RevisionSide struct {
 	WantedVersion string `json:"wanted_version,omitempty"`
 }
 
-// RevisionOf is a control plane that lists a sidecar as connected.
+// RevisionOf is a control plane that lists a proxy as connected.
 type RevisionOf struct {
 	Revision string `json:"revision"`
 	By       string `json:"by"` // its pod
-	// Acknowledged means that the sidecar has acknowledged the last push.
+	// Acknowledged means that the proxy has acknowledged the last push.
 	Acknowledged bool `json:"acknowledged"`
 }
 
-// Wrong returns an error that names a sidecar connected to the wrong control plane or of another
+// Wrong returns an error that names a proxy connected to the wrong control plane or of another
 // version, or nil.
 func (l RevisionLook) Wrong() error {
 	for _, s := range l.Sidecars {
 		if len(s.Connected) == 1 && s.Connected[0].Revision == s.Wanted {
 			if !s.ofVersion() {
-				return fmt.Errorf("the sidecar of %s is of version %s, not %s", s.Pod, s.Version, s.WantedVersion)
+				return fmt.Errorf("the proxy of %s is of version %s, not %s", s.Pod, s.Version, s.WantedVersion)
 			}
 			continue
 		}
@@ -65,12 +65,12 @@ func (l RevisionLook) Wrong() error {
 			}
 			is = strings.Join(names, " and ")
 		}
-		return fmt.Errorf("the sidecar of %s is connected to revision %s, not only to %s", s.Pod, is, s.Wanted)
+		return fmt.Errorf("the proxy of %s is connected to revision %s, not only to %s", s.Pod, is, s.Wanted)
 	}
 	return nil
 }
 
-// ofVersion reports whether the sidecar's image is of its control plane's version: has the same tag,
+// ofVersion reports whether the proxy's image is of its control plane's version: has the same tag,
 // or one that adds to it, as for another Envoy. Images that are named by digest cannot be compared.
 func (s RevisionSide) ofVersion() bool {
 	more, ok := strings.CutPrefix(s.Version, s.WantedVersion)
@@ -84,12 +84,12 @@ func (l RevisionLook) of(e record.Event) error {
 		return fmt.Errorf("checked for a move to %s, but the step was: %s", l.To, e.Object)
 	}
 	if !slices.ContainsFunc(l.Sidecars, func(s RevisionSide) bool { return s.Wanted == l.Revision }) {
-		return fmt.Errorf("no sidecar should be on revision %s, to which the step moved the namespace", l.Revision)
+		return fmt.Errorf("no proxy should be on revision %s, to which the step moved the namespace", l.Revision)
 	}
 	return nil
 }
 
-// Acknowledged reports whether every sidecar has acknowledged the last push.
+// Acknowledged reports whether every proxy has acknowledged the last push.
 func (l RevisionLook) Acknowledged() bool {
 	return !slices.ContainsFunc(l.Sidecars, func(s RevisionSide) bool {
 		return slices.ContainsFunc(s.Connected, func(c RevisionOf) bool { return !c.Acknowledged })
@@ -112,7 +112,7 @@ func (l RevisionLook) check(at string) error {
 	return nil
 }
 
-// checkRevisions checks that every sidecar was connected to its revision at every reading: before
+// checkRevisions checks that every proxy was connected to its revision at every reading: before
 // the steps, after each move, and after all steps.
 func checkRevisions(s *verdict.Sheet, looks []RevisionLook, events []record.Event) {
 	whens := []string{BeforeSteps}
@@ -144,7 +144,7 @@ func checkRevisions(s *verdict.Sheet, looks []RevisionLook, events []record.Even
 		}
 	}
 	if len(missing) > 0 {
-		wrong = append(wrong, "the sidecars' revisions were not checked: "+strings.Join(missing, ", "))
+		wrong = append(wrong, "the proxies' revisions were not checked: "+strings.Join(missing, ", "))
 	}
-	checkNone(s, "revisions", strings.Join(wrong, "; "), fmt.Sprintf("every sidecar was connected only to its expected revision, in %d checks", len(looks)))
+	checkNone(s, "revisions", strings.Join(wrong, "; "), fmt.Sprintf("every proxy was connected only to its expected revision, in %d checks", len(looks)))
 }

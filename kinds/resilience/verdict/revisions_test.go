@@ -39,11 +39,11 @@ func TestCheckRevisions(t *testing.T) {
 		says   string // part of the error; "" for none
 	}{
 		"all as it should be":      {[]RevisionLook{before, movedTo("canary", "canary", "canary"), after}, moved, ""},
-		"on the old one":           {[]RevisionLook{before, movedTo("canary", "canary", "default"), after}, moved, "moved: the sidecar of bar-2 is connected to revision default, not only to canary"},
+		"on the old one":           {[]RevisionLook{before, movedTo("canary", "canary", "default"), after}, moved, "moved: the proxy of bar-2 is connected to revision default, not only to canary"},
 		"on both":                  {[]RevisionLook{before, movedTo("canary", "canary", "canary", "default"), after}, moved, "revision canary and default"},
-		"on none":                  {[]RevisionLook{before, movedTo("canary", "canary", "canary"), lookAt(AfterSteps, "canary")}, moved, "after the steps: the sidecar of bar-2 is connected to revision none"},
+		"on none":                  {[]RevisionLook{before, movedTo("canary", "canary", "canary"), lookAt(AfterSteps, "canary")}, moved, "after the steps: the proxy of bar-2 is connected to revision none"},
 		"connected twice to one":   {[]RevisionLook{before, movedTo("canary", "canary", "canary", "canary"), after}, moved, "canary and canary"},
-		"what another step did":    {[]RevisionLook{before, movedTo("canary", "default", "default"), after}, moved, "moved: no sidecar should be on revision canary"},
+		"what another step did":    {[]RevisionLook{before, movedTo("canary", "default", "default"), after}, moved, "moved: no proxy should be on revision canary"},
 		"of another step":          {[]RevisionLook{before, movedTo("other", "other", "other"), after}, moved, "moved: checked for a move to other, but the step was: the namespace to canary"},
 		"nobody looked in between": {[]RevisionLook{before, after}, moved, "were not checked: moved"},
 		"nobody looked":            {nil, moved, "were not checked: before the steps, moved, after the steps"},
@@ -71,7 +71,7 @@ func TestSidecarOfAnotherVersion(t *testing.T) {
 			look.Sidecars[i].Version, look.Sidecars[i].WantedVersion = "1.31-abc", "1.31-abc"
 		}
 		look.Sidecars[1].Version = version
-		if err := look.Wrong(); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "sidecar of bar-2 is of version "+version+", not 1.31-abc") {
+		if err := look.Wrong(); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "proxy of bar-2 is of version "+version+", not 1.31-abc") {
 			t.Errorf("%q: %v", version, err)
 		}
 	}
