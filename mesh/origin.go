@@ -27,7 +27,7 @@ type Origin struct {
 	Variable string // environment variable with the same, which the flag overrides
 	Programs []Program
 	Charts   []string
-	Texts    []Text
+	Files    []File
 	// Version reports whether the file VERSION names a version. Without it, any will do, and the
 	// file is optional.
 	Version func(string) bool
@@ -43,14 +43,14 @@ type Program struct {
 	Optional      bool
 }
 
-// Text is a small file of a folder.
-type Text struct{ Name, Source string }
+// File is a small text file of a folder.
+type File struct{ Name, Source string }
 
 // Folder is what a folder contains.
 type Folder struct {
 	Programs map[string]components.Source
 	Charts   []string // paths, in the order of [Origin.Charts]
-	Texts    map[string]string
+	Files    map[string]string
 	Version  string // of the file VERSION
 	Sum      string // of all contents, in hex
 	Tag      string // of images, unique to the contents
@@ -90,7 +90,7 @@ func (s Origin) IsFrom(version, from string) (bool, error) {
 
 // Read reads a folder. A single error names everything that is missing.
 func (s Origin) Read(dir string) (Folder, error) {
-	f := Folder{Programs: map[string]components.Source{}, Texts: map[string]string{}}
+	f := Folder{Programs: map[string]components.Source{}, Files: map[string]string{}}
 	switch info, err := os.Stat(filepath.Clean(dir)); {
 	case err != nil:
 		return f, errs.WithHint(errs.Usage("%s's folder: %w", s.Name, err), "%s", s.Hint)
@@ -137,10 +137,10 @@ func (s Origin) Read(dir string) (Folder, error) {
 		f.Charts = append(f.Charts, path)
 		fmt.Fprintf(all, "%s %x\n", name, sum)
 	}
-	for _, text := range append([]Text{{versionFile, "such as 1.2.3"}}, s.Texts...) {
+	for _, text := range append([]File{{versionFile, "such as 1.2.3"}}, s.Files...) {
 		switch data, err := readText(filepath.Join(dir, text.Name), owner); {
 		case err == nil:
-			f.Texts[text.Name] = data
+			f.Files[text.Name] = data
 			fmt.Fprintf(all, "%s %x\n", text.Name, sha256.Sum256([]byte(data)))
 		case !errors.Is(err, fs.ErrNotExist):
 			return f, fmt.Errorf("%s's folder: %w", s.Name, err)
@@ -151,7 +151,7 @@ func (s Origin) Read(dir string) (Folder, error) {
 	if len(lacks) > 0 {
 		return f, errs.WithHint(errs.Usage("%s's folder %s lacks:\n  %s", s.Name, dir, strings.Join(lacks, "\n  ")), "%s", s.Hint)
 	}
-	if text, ok := f.Texts[versionFile]; ok {
+	if text, ok := f.Files[versionFile]; ok {
 		f.Version = strings.TrimSpace(text)
 		if !versionText.MatchString(f.Version) || s.Version != nil && !s.Version(f.Version) {
 			return f, errs.WithHint(errs.Usage("%s does not contain a version of %s", filepath.Join(dir, versionFile), s.Name),

@@ -41,7 +41,7 @@ var seconds = mesh.Origin{Name: "Istio", Setting: setSecond, Variable: "MESHTRIA
 	Programs: []mesh.Program{{Name: "pilot-discovery", Purpose: "istiod"}, {Name: "pilot-agent", Purpose: "starts Envoy in each sidecar"},
 		{Name: "envoy", Purpose: "the proxy", Optional: true}},
 	Charts:  []string{discoveryChart, baseChart},
-	Texts:   []mesh.Text{{Name: secondBootstrap, Source: "of tools/packaging/common/ of Istio's source"}},
+	Files:   []mesh.File{{Name: secondBootstrap, Source: "of tools/packaging/common/ of Istio's source"}},
 	Version: isVersion,
 	Release: regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$`),
 	Hint: "--second-istio (or MESHTRIAL_SECOND_ISTIO) names a folder with pilot-discovery, pilot-agent, " +
@@ -64,7 +64,7 @@ func openSecond(from, hub string) (*second, error) {
 		return nil, err
 	}
 	s := &second{tag: f.Tag, hub: components.IstioHub, folder: f}
-	if s.bootstrap, err = upstreamBootstrap(f.Texts[secondBootstrap]); err != nil {
+	if s.bootstrap, err = upstreamBootstrap(f.Files[secondBootstrap]); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(from, secondBootstrap), err)
 	}
 	return s, nil
