@@ -107,9 +107,9 @@ func resolve(c mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, er
 		s = s.With(setZtunnel, dir)
 	}
 	if s[needSecond] != nil && s[setSecond] == nil {
-		from := os.Getenv(seconds.Variable)
+		from := os.Getenv(secondOrigin.Variable)
 		if from == "" {
-			return nil, errs.WithHint(errs.Usage("a step of the study starts an istiod of a second version, and none is given"), "%s", seconds.Hint)
+			return nil, errs.WithHint(errs.Usage("a step of the study starts an istiod of a second version, and none is given"), "%s", secondOrigin.Hint)
 		}
 		s = s.With(setSecond, from)
 	}

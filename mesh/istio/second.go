@@ -37,17 +37,17 @@ const (
 	baseChart       = "base"
 )
 
-var seconds = mesh.Origin{Name: "Istio", Setting: setSecond, Variable: "MESHTRIAL_SECOND_ISTIO",
+var secondOrigin = mesh.Origin{Name: "Istio", Setting: setSecond, Variable: "MESHTRIAL_SECOND_ISTIO",
 	Programs: []mesh.Program{{Name: "pilot-discovery", Purpose: "istiod"}, {Name: "pilot-agent", Purpose: "starts Envoy in each sidecar"},
 		{Name: "envoy", Purpose: "the proxy", Optional: true}},
 	Charts:  []string{discoveryChart, baseChart},
 	Files:   []mesh.File{{Name: secondBootstrap, Source: "of tools/packaging/common/ of Istio's source"}},
-	Version: isVersion,
+	Version: knownMinor,
 	Release: regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$`),
 	Hint: "--second-istio (or MESHTRIAL_SECOND_ISTIO) names a folder with pilot-discovery, pilot-agent, " +
 		"charts, " + secondBootstrap + " and VERSION, or a release whose images are pulled, such as 1.30.2 (untested); see docs/lab.md"}
 
-func isVersion(name string) bool {
+func knownMinor(name string) bool {
 	_, ok := minor(name)
 	return ok
 }
@@ -55,11 +55,11 @@ func isVersion(name string) bool {
 // openSecond reads a folder with a second Istio, or takes the name of a release. hub has a
 // release's images.
 func openSecond(from, hub string) (*second, error) {
-	folder, err := seconds.IsFolder(from)
+	folder, err := secondOrigin.IsFolder(from)
 	if err != nil || !folder {
 		return &second{release: from, tag: from, hub: hub}, err
 	}
-	f, err := seconds.Read(from)
+	f, err := secondOrigin.Read(from)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (s *second) keepCharts(ctx context.Context, b *components.Builder) (string,
 				b.Say("istio", components.PhaseDownload, "the charts of "+s.release)
 				return chartRepository.Fetch(ctx, dir, s.release, keptBase, keptDiscovery)
 			}
-			for i, name := range []string{keptDiscovery, keptBase} { // in the order of seconds.Charts
+			for i, name := range []string{keptDiscovery, keptBase} { // in the order of secondOrigin.Charts
 				if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(s.folder.Charts[i])); err != nil {
 					return nil, err
 				}

@@ -149,7 +149,7 @@ blocks: {min: 1, max: 1}
 	} {
 		refuses(t, says, err, says, "")
 	}
-	t.Setenv(seconds.Variable, dir)
+	t.Setenv(secondOrigin.Variable, dir)
 	if s, err := resolve(mesh.Run, true, needs(with, nil)); err != nil || s.Get(setSecond) != dir {
 		t.Errorf("by the environment: %v, %v", s, err)
 	}

@@ -29,8 +29,8 @@ func (z ztunnel) ref() string {
 	return fmt.Sprintf("%s/ztunnel:%s-%x", components.IstioHub, z.version, sum[:6])
 }
 
-// ztunnels reads the folder of ztunnel.
-func ztunnels() (from mesh.Origin, wanted string) {
+// ztunnelOrigin reads the folder of ztunnel.
+func ztunnelOrigin() (from mesh.Origin, wanted string) {
 	wanted, _ = minor(components.IstioVersion)
 	return mesh.Origin{Name: "ztunnel", Programs: []mesh.Program{{Name: "ztunnel", Purpose: "the proxy of each node"}},
 		Hint: "--ztunnel DIR (or MESHTRIAL_ZTUNNEL) names a folder with the program ztunnel of Istio " + wanted + "; " +
@@ -40,7 +40,7 @@ func ztunnels() (from mesh.Origin, wanted string) {
 // ztunnelFolder reads a folder with the program ztunnel and, if that was not built under
 // a release's name, a file VERSION. ask runs the program to get its version.
 func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, error) {
-	from, wanted := ztunnels()
+	from, wanted := ztunnelOrigin()
 	if dir == "" {
 		return ztunnel{}, errs.WithHint(errs.Usage("ztunnel is not built here: give a folder that contains it"), "%s", from.Hint)
 	}
@@ -67,9 +67,9 @@ func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, 
 // release's name, otherwise that of the file VERSION next to it.
 func ztunnelVersion(dir, says, file string) (string, error) {
 	switch {
-	case isVersion(says) && reTag.MatchString(says):
+	case knownMinor(says) && reTag.MatchString(says):
 		return says, nil
-	case isVersion(file):
+	case knownMinor(file):
 		return file, nil
 	}
 	return "", errs.WithHint(errs.Usage("ztunnel in %s reports version %q, and no file VERSION names a version of Istio", dir, says),
