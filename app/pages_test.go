@@ -239,7 +239,7 @@ func following(t *testing.T, name string) *follow {
 	s, err := study.Parse(data, name, nil)
 	must.OK(t, err)
 	runtest.Copy(t, name, f.dir, "r", 0)
-	o := RunOptions{Study: s, Lab: lab.KindLocal, Progress: &recorder{}, Present: func(string, record.Findings) error { return nil }}
+	o := RunOptions{Study: s, Where: Where{Lab: lab.KindLocal}, Progress: &recorder{}, Present: func(string, record.Findings) error { return nil }}
 	go func() {
 		f.done <- p.Follow(t.Context(), &o, func(ctx context.Context, o *RunOptions) error {
 			for {
