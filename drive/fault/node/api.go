@@ -60,7 +60,7 @@ const (
 type Container struct {
 	PodUID string `json:"pod_uid"` // metadata.uid
 	// ID is the API's status.containerStatuses[].containerID, with or without
-	// its "containerd://".
+	// its "containerd://". To list processes, "" means all containers of the pod.
 	ID string `json:"container_id"`
 }
 

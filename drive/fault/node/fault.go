@@ -56,6 +56,8 @@ func (r SignalRequest) validate() error {
 		return errs.Usage("signal %.40q: want %s, %s or %s", r.Signal, SignalKill, SignalStop, SignalOOM)
 	case !slices.Contains([]string{KindEnvoy, KindAgent, KindWorker, KindIstiod, KindNode, KindInit}, r.Kind):
 		return errs.Usage("kind %.40q: want %s, %s, %s, %s, %s or %s", r.Kind, KindEnvoy, KindAgent, KindWorker, KindIstiod, KindNode, KindInit)
+	case r.ID == "": // which would mean all of the pod's containers
+		return errs.Usage("container_id: want the container whose processes get the signal")
 	case r.Signal == SignalStop:
 		return validateLease(r.LeaseMS)
 	case r.LeaseMS != 0:

@@ -206,6 +206,9 @@ func TestOnlyTheContainersProcessesAreStopped(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].Kind != KindEnvoy || all[1].Kind != KindAgent {
 		t.Fatalf("%+v, %v", all, err)
 	}
+	if all, err := client.Processes(t.Context(), Container{PodUID: container.PodUID}); err != nil || len(all) != 3 {
+		t.Errorf("of the pod: %+v, %v", all, err)
+	}
 	stop := SignalRequest{Container: container, Kind: KindEnvoy, Signal: SignalStop, LeaseMS: 60_000}
 	f, err := client.Signal(t.Context(), stop)
 	if err != nil || len(f.Processes) != 1 || f.Processes[0].PID != envoy.Process.Pid {

@@ -83,15 +83,17 @@ func (p processes) stat(pid int) (procfs.Process, error) {
 	return procfs.ParseProcess(data)
 }
 
-// container lists a container's processes by PID.
+// container lists the processes of a container, or of a pod, by PID.
 func (p processes) container(c Container) ([]Process, error) {
 	pod, err := procfs.PodCgroup(c.PodUID)
 	if err != nil {
 		return nil, err
 	}
-	match, err := procfs.ContainerCgroup(c.ID)
-	if err != nil {
-		return nil, err
+	match := pod
+	if c.ID != "" {
+		if match, err = procfs.ContainerCgroup(c.ID); err != nil {
+			return nil, err
+		}
 	}
 	pids, err := p.in(match)
 	if err != nil {

@@ -153,7 +153,11 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"stop for ever":   {Kind: KindEnvoy, Signal: SignalStop},
 		"kill on a lease": {Kind: KindEnvoy, Signal: SignalKill, LeaseMS: 5},
 		"oom on a lease":  {Kind: KindEnvoy, Signal: SignalOOM, LeaseMS: 5},
+		"a whole pod":     {Kind: KindEnvoy, Signal: SignalKill},
 	} {
+		if r.ID = "c"; name == "a whole pod" {
+			r.ID = ""
+		}
 		if err := r.validate(); err == nil {
 			t.Errorf("%s: %+v is taken", name, r)
 		}
@@ -166,6 +170,7 @@ func TestNodeProxyIsAKind(t *testing.T) {
 		t.Errorf("ztunnel is %q", got)
 	}
 	for _, r := range []SignalRequest{{Kind: KindNode, Signal: SignalKill}, {Kind: KindNode, Signal: SignalOOM}, {Kind: KindNode, Signal: SignalStop, LeaseMS: 5}} {
+		r.ID = "c"
 		if err := r.validate(); err != nil {
 			t.Errorf("%+v: %v", r, err)
 		}

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/fault/node"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
@@ -87,7 +91,7 @@ func (c *controlPods) deployments(ctx context.Context) ([]appsv1.Deployment, err
 // away takes the component away until the end of the step: besides killing the processes it prevents
 // new pods. Killing processes repeatedly would not work: Kubernetes restarts them after increasing
 // delays, so they would be away for too long.
-func (c *controlPods) away(ctx context.Context, killed *execution, pods []site.Pod) (*execution, error) {
+func (c *controlPods) away(ctx context.Context, kind string, killed *execution, victims []victim) (*execution, error) {
 	all, err := c.deployments(ctx)
 	if err != nil {
 		return nil, err
@@ -108,10 +112,10 @@ func (c *controlPods) away(ctx context.Context, killed *execution, pods []site.P
 					return err
 				}
 			}
-			for _, pod := range pods {
-				err := c.kube.CoreV1().Pods(c.namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
+			for _, v := range victims {
+				err := c.kube.CoreV1().Pods(c.namespace).Delete(ctx, v.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
 				if err != nil && !apierrors.IsNotFound(err) {
-					return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+					return fmt.Errorf("delete pod %s: %w", v.pod.Name, err)
 				}
 			}
 			return nil
@@ -119,7 +123,13 @@ func (c *controlPods) away(ctx context.Context, killed *execution, pods []site.P
 		prove: func(ctx context.Context) (string, error) {
 			text, err := killed.prove(ctx)
 			if err == nil {
+				err = c.untilScaled(ctx, all)
+			}
+			if err == nil {
 				err = untilNoPods(ctx, c.kube, c.namespace, c.selector)
+			}
+			if err == nil {
+				err = untilNoneRuns(ctx, kind, victims)
 			}
 			return fmt.Sprintf("%s; %d Deployments of %s have no pods", text, len(all), c.what), err
 		},
@@ -186,6 +196,48 @@ func (c *controlPods) scale(ctx context.Context, deployment string, replicas int
 	patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)
 	_, err := c.kube.AppsV1().Deployments(c.namespace).Patch(ctx, deployment, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
+}
+
+// untilScaled waits until the status of Deployments that were scaled to zero says so: before, a
+// deleted pod may still be replaced.
+func (c *controlPods) untilScaled(ctx context.Context, all []appsv1.Deployment) error {
+	for _, d := range all {
+		for {
+			now, err := c.kube.AppsV1().Deployments(c.namespace).Get(ctx, d.Name, metav1.GetOptions{})
+			if err != nil {
+				return fmt.Errorf("read Deployment %s of %s: %w", d.Name, c.what, err)
+			}
+			if now.Status.ObservedGeneration >= now.Generation && now.Status.Replicas == 0 {
+				break
+			}
+			if err := wake.Pause(ctx, lookEvery); err != nil {
+				return fmt.Errorf("Deployment %s of %s has %d pods: %w", d.Name, c.what, now.Status.Replicas, err)
+			}
+		}
+	}
+	return nil
+}
+
+// untilNoneRuns waits until no pod has a process of a kind: a container may have been restarted before
+// its node learned that the pod is deleted, and then ends only gracefully.
+func untilNoneRuns(ctx context.Context, kind string, all []victim) error {
+	return each(all, func(v *victim) error {
+		for {
+			found, err := v.client.Processes(ctx, node.Container{PodUID: v.pod.UID})
+			runs := slices.ContainsFunc(found, func(p node.Process) bool { return p.Kind == kind && p.State != "Z" })
+			switch {
+			case jsonhttp.Answered(err, http.StatusNotFound):
+				return nil
+			case err != nil:
+				return err
+			case !runs:
+				return nil
+			}
+			if err := wake.Pause(ctx, lookEvery); err != nil {
+				return fmt.Errorf("its node still runs %s: %w", kind, err)
+			}
+		}
+	})
 }
 
 // untilNoPods waits until no pod with a selector is left, terminating ones included.

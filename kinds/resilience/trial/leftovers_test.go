@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/drive/fault/node"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/lab/journal"
@@ -162,7 +163,7 @@ func TestAwayOutlasts(t *testing.T) {
 		want    []journal.Object
 	}{{&cordons{}, []journal.Object{istiodObject}}, {nil, nil}} {
 		pods := &controlPods{kube: cluster, changes: c.changes, namespace: "istio-system", selector: "app=istiod"}
-		step, err := pods.away(t.Context(), &execution{}, nil)
+		step, err := pods.away(t.Context(), node.KindIstiod, &execution{}, nil)
 		must.OK(t, err)
 		if got := step.outlasting; !slices.Equal(got, c.want) {
 			t.Errorf("%v, want %v", got, c.want)

@@ -170,7 +170,7 @@ func (h *executor) process(ctx context.Context, p *fault.Process, lasting time.D
 	case p.Do == fault.DoPause:
 		return pauseAll(target, kind, all), nil
 	case p.Do == fault.DoKill && away != nil && lasting > 0:
-		return away.away(ctx, endAll(target, kind, node.SignalKill, all), pods)
+		return away.away(ctx, kind, endAll(target, kind, node.SignalKill, all), all)
 	}
 	signal := map[string]string{fault.DoKill: node.SignalKill, fault.DoOOM: node.SignalOOM}[p.Do]
 	out := endAll(target, kind, signal, all)
