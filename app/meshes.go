@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -71,8 +72,11 @@ func (o *RunOptions) fitsMeshes(ctx context.Context, plan *study.Plan) error {
 			has = map[string]string{}
 			maps.Copy(has, running.Images().Meshes[kit.Name])
 		}
-		if err := kit.Fits(ctx, plan, o.Meshes[kit.Name], has); err != nil {
-			return err
+		if refused := kit.Fits(ctx, plan, o.Meshes[kit.Name], has); refused != nil {
+			if err == nil { // another build may know the same programs by other names
+				refused = cmp.Or(sameBuild(running), refused)
+			}
+			return refused
 		}
 	}
 	return nil

@@ -1,13 +1,17 @@
 package app
 
 import (
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/meshes"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -56,6 +60,19 @@ func TestFitsMeshes(t *testing.T) {
 				o.Meshes = mesh.Choices{study.MeshLinkerd: {"linkerd": {c.from}}}
 			}
 			err := o.fitsMeshes(t.Context(), plan)
+			if c.up != nil && !c.fits { // another build may describe the same programs differently
+				other := exec.CommandContext(t.Context(), "sleep", "60")
+				must.OK(t, other.Start())
+				process, err := procfs.ReadProcess(other.Process.Pid)
+				must.OK(t, err)
+				noted(t, record, "init_pid", other.Process.Pid)
+				noted(t, record, "init_start_ticks", process.StartTime)
+				if err := o.fitsMeshes(t.Context(), plan); err == nil || !strings.Contains(err.Error(), "another build") || !strings.Contains(errs.Hint(err), "lab down") {
+					t.Errorf("a lab of another build: %v", err)
+				}
+				_ = other.Process.Kill()
+				_ = other.Wait()
+			}
 			if c.fits != (err == nil) || err != nil && errs.Code(err) != errs.CodeUsage {
 				t.Error(err)
 			}
