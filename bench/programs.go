@@ -92,7 +92,7 @@ func (b *bench) counted(ctx context.Context, re *regexp.Regexp, program string, 
 	out, err := cmd.CombinedOutput()
 	m := re.FindSubmatch(out)
 	if m == nil {
-		return trial{}, fmt.Errorf("%s: no number of requests in %.300s: %w", filepath.Base(program), out, err)
+		return trial{}, errors.Join(fmt.Errorf("%s: no number of requests in %.300s", filepath.Base(program), out), err)
 	}
 	n, err := strconv.ParseFloat(string(m[1]), 64)
 	return trial{requests: n, cpu: programs.CPU(cmd)}, err

@@ -160,7 +160,7 @@ func Load(ctx context.Context, program string, cpu int, url string, each time.Du
 	client.Stderr = &stderr
 	out, runErr := client.Output() // the exit code may only mean that figures are doubtful
 	if json.Unmarshal(out, &report) != nil || report.Completed == 0 || len(report.Failed) > 0 {
-		return load.Report{}, 0, fmt.Errorf("load on %s: %d answered, failed: %v: %w\n%s", url, report.Completed, report.Failed, runErr, &stderr)
+		return load.Report{}, 0, errors.Join(fmt.Errorf("load on %s: %d answered, failed: %v\n%s", url, report.Completed, report.Failed, &stderr), runErr)
 	}
 	return report, CPU(client), nil
 }

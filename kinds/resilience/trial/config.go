@@ -225,6 +225,9 @@ func (h *executor) witness(ctx context.Context) (*witness, error) {
 		w.configs, w.refused, err = w.look(ctx)
 		// If the machine was suspended, no proxy may have answered in time.
 		if len(w.configs) == 0 && (time.Since(since) > 3*oneLook || wake.Pause(ctx, leverEvery) != nil) {
+			if err == nil {
+				err = errors.New("no pod has one")
+			}
 			return nil, fmt.Errorf("no proxy reports its configuration: %w", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -75,5 +76,15 @@ func TestPodInObject(t *testing.T) {
 	o, err := objectOf(map[string]any{"apiVersion": "v1", "kind": "A", "spec": map[string]any{"list": []any{"$(POD)", "x-$(POD)"}}}, "edge-0")
 	if list, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "list"); err != nil || strings.Join(list, " ") != "edge-0 x-edge-0" {
 		t.Errorf("%q, %v", list, err)
+	}
+}
+
+// Pods without a proxy give no configuration, and no error either.
+func TestNobodyToWitness(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	h := &executor{scenarioTrial: &scenarioTrial{stage: &stage{}, scene: sceneOf(t, "drain"), census: &census{pods: map[string]*resident{}}}}
+	if _, err := h.witness(ctx); err == nil || strings.Contains(err.Error(), "%!") {
+		t.Errorf("error %v", err)
 	}
 }
