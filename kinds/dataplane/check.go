@@ -112,8 +112,21 @@ var destinationFactor = func() study.Factor {
 	return f
 }()
 
+// MaxOutside is the number of servers outside the mesh for which there are virtual addresses.
+const MaxOutside = 254
+
 // checkDestinations finds cells whose requests cannot leave the mesh in that way.
 func checkDestinations(d *study.Decoder, p *study.Plan) {
+	outside := 0
+	for _, v := range ServerVariants(p) {
+		if v.Outside != "" {
+			outside++
+		}
+	}
+	if outside > MaxOutside {
+		d.Fail(p.Study.Place(study.FactorDestination), study.CodeLimit, "use several studies", "the cells need %d servers outside the mesh; the limit is %d", outside, MaxOutside)
+		return
+	}
 	for _, cell := range p.Cells {
 		level, sidecars := cell[study.FactorDestination], cell[study.FactorSidecars]
 		if !study.Outside(cell) {

@@ -51,6 +51,13 @@ func TestDestinations(t *testing.T) {
 
 // What a mesh cannot do is refused, with the reason and what to do.
 func TestDestinationsRefused(t *testing.T) {
+	many := func(n int) string {
+		var planted []string
+		for i := range n {
+			planted = append(planted, fmt.Sprintf("%dus", i+1))
+		}
+		return "settings: {sidecars: client, destination: outside-static}\nfactors: {planted: [" + strings.Join(planted, ", ") + "]}"
+	}
 	for text, want := range map[string]string{
 		"settings: {sidecars: both, destination: outside}":                                                        "a server outside the mesh has no sidecar",
 		"settings: {sidecars: server, destination: outside-dns}":                                                  "a server outside the mesh has no sidecar",
@@ -63,6 +70,7 @@ func TestDestinationsRefused(t *testing.T) {
 		"settings: {sidecars: client, destination: abroad}":                                                       "abroad",
 		"sizing: {}\nfactors: {sidecars: [none, both, ambient], rate: [20, 200], destination: [inside, outside]}": "sizing is about requests within the mesh",
 		"settings: {sidecars: none}\nfactors: {destination: [outside, outside-static]}":                           "",
+		many(255): "the limit is 254",
 	} {
 		s, err := study.Parse([]byte("name: x\nquestion: y?\n"+text+"\n"), "x.yaml", nil)
 		if want == "" {
