@@ -208,6 +208,27 @@ func TestWaypointFilters(t *testing.T) {
 	}
 }
 
+// A service that denies a request, or fails, makes the trial invalid, however many it allowed.
+func TestAnsweredCheck(t *testing.T) {
+	for _, filter := range study.Callouts() {
+		prefix := "http.inbound_0.0.0.0_8080;.ext_authz." + statPrefix(filter)
+		results := []string{"denied", "error"} // 403 and, from Envoy's client, 5xx
+		if filter == study.CalloutRateLimit {
+			prefix, results = "cluster.inbound|8080||.ratelimit."+statPrefix(filter), []string{"over_limit", "error"}
+		}
+		for _, planted := range append(results, "") {
+			stats := map[string]float64{prefix + ".ok": 100}
+			if planted != "" {
+				stats[prefix+"."+planted] = 1
+			}
+			check := answeredCheck("server-", filter, mesh.Evidence{Requests: 100, Unknown: 2}, &mesh.Passed{Rise: stats})
+			if check.OK != (planted == "") || check.Name != "server-"+filter {
+				t.Errorf("%s, %q: %+v", filter, planted, check)
+			}
+		}
+	}
+}
+
 // TestWasmExtension: the module is in the configuration once, and its digest is compared.
 func TestWasmExtension(t *testing.T) {
 	x := mesh.Extension{Name: "wasm-file.mine", Part: "wasm-file-mine", Wasm: wasmNoop}
