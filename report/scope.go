@@ -114,9 +114,12 @@ func scopeTypes(r scope.Report) Table {
 	return withoutEmpty(t)
 }
 
+// columnShapes is omitted from the table of owners if none changes others' resources.
+const columnShapes = "shapes"
+
 func scopeOwners(r scope.Report) Table {
 	s, w := bytesScale(r.Owners, func(o scope.OwnerTotal) int64 { return o.DumpBytes }), wireOf(r)
-	t := Table{Title: "By owner, " + s.Unit, Columns: []Column{{Head: "owner"}, {Head: "bytes", Right: true}, {Head: "share", Right: true}, {Head: "proxies", Right: true, Keep: 3}, {Head: "resources", Right: true, Keep: 2}, {Head: "shapes", Right: true, Keep: 1}, w.column()}}
+	t := Table{Title: "By owner, " + s.Unit, Columns: []Column{{Head: "owner"}, {Head: "bytes", Right: true}, {Head: "share", Right: true}, {Head: "proxies", Right: true, Keep: 3}, {Head: "resources", Right: true, Keep: 2}, {Head: columnShapes, Right: true, Keep: 1}, w.column()}}
 	for _, o := range r.Owners {
 		st := StyleNone
 		switch o.Owner.Kind {
@@ -136,8 +139,11 @@ func scopeOwners(r scope.Report) Table {
 	if t = withoutEmpty(t); ofZtunnels(r) {
 		return t
 	}
-	t.Notes = append(t.Notes, "Mesh: istiod's and the injector's own. Shared: serves several owners. Unattributed: no metadata explains it, often an EnvoyFilter. "+
-		"Shapes: bytes counted with others, in resources that this one changed.")
+	about := "Mesh: istiod's and the injector's own. Shared: serves several owners. Unattributed: no metadata explains it, often an EnvoyFilter."
+	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Head == columnShapes }) {
+		about += " Shapes: bytes counted with others, in resources that this one changed."
+	}
+	t.Notes = append(t.Notes, about)
 	if r.Uncalled == nil {
 		t.Notes = append(t.Notes, "Configuration does not show which part a workload's traffic uses; the proxies' counters show what was called.")
 	}

@@ -48,6 +48,18 @@ func TestRenderScopeOfZtunnels(t *testing.T) {
 	}
 }
 
+// The words about a column are there with the column.
+func TestRenderScopeShapes(t *testing.T) {
+	for shaped, want := range map[int64]int{0: 0, 7: 2} {
+		owner := scope.OwnerSize{Owner: scope.Owner{Kind: "DestinationRule", Name: "a"}, DumpBytes: 10, ShapedBytes: shaped}
+		var out strings.Builder
+		must.OK(t, RenderScope(&out, scope.Merge([]scope.Proxy{{Name: "a", DumpBytes: 10, Owners: []scope.OwnerSize{owner}}}, 0), 0, Options{Width: 400}))
+		if got := strings.Count(strings.ToLower(out.String()), "shapes"); got != want {
+			t.Errorf("%d bytes: %d times\n%s", shaped, got, out.String())
+		}
+	}
+}
+
 func TestRenderScope(t *testing.T) {
 	var out bytes.Buffer
 	must.OK(t, RenderScope(&out, scopeReport(t, 1), 1, Options{}))
