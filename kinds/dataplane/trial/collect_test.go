@@ -152,7 +152,7 @@ func TestOnlyWhole(t *testing.T) {
 			}
 			out := &record.Trial{Window: record.Window{Seconds: 2}}
 			*of.are(out) = 2
-			trial.counted(out, sampled, nil)
+			trial.counted(out, observed{sampled: sampled}, nil)
 			cpu, whole := out.CPU[part]
 			if whole != (c.lacks == "") || whole != (*of.are(out) == 2) || whole && cpu.TotalS() != 2 || out.CPU[record.PartWorker].TotalS() != 3 {
 				t.Errorf("%s, %s: %d of them, CPU %v", part, name, *of.are(out), out.CPU)
