@@ -59,22 +59,17 @@ var (
 
 // How published figures relate to ours, as sentences.
 var (
-	noteNoCell        = note.Define("published_no_cell", "Not measured: this study has no such cell.")
-	noteInNoTrial     = note.Define("published_no_trial", "Not measured: no valid trial has it.")
-	noteTooFew        = note.Define("published_too_few", "Not measured: %v.")
-	noteHere          = note.Define("published_here", "Published %v; here %v.")
-	noteNoOverhead    = note.Define("published_no_effect", "Published %v; here no overhead beyond %v.")
-	noteUndecided     = note.Define("published_inconclusive", "Published %v; here between %v and %v, inconclusive.")
-	noteTooWide       = note.Define("published_too_wide", "Inconclusive: the published %v lies within what was measured here, but %v to %v is too wide to compare.")
-	noteAgreesFully   = note.Define("published_agrees_exactly", "Agrees: all blocks gave the published %v.")
-	noteAgrees        = note.Define("published_agrees", "Agrees: the published %v lies within the interval of what was measured here, %v to %v.")
-	noteOtherSign     = note.Define("published_other_sign", "Measured %v where %v was published: the direction differs.")
-	noteTimes         = note.Define("published_differs", "Measured %v, %v the published %v; machine and versions differ.")
-	noteSameArrivals  = note.Define("published_same_arrivals", "With %s arrivals it is the same within its interval, %v.")
-	noteOtherArrivals = note.Define("published_other_arrivals", "With %s arrivals the same cell has %v[: %v of the above comes from the schedule, with all connections sending at once].")
-	noteBurst         = note.Define("published_burst", "Load generators that let all connections send at once, as fortio does by default, measure the burst: %v here.")
-	noteTrend         = note.Define("published_trend", "From %s to %s %s the published figure %v; ours %v.")
-	noteScheduleTrend = note.Define("published_trend_of_schedule", "So the trend comes from the schedule: requests sent together queue behind one another, and more connections make a longer queue. It is not a property of the sidecars.")
+	noteNoCell      = note.Define("published_no_cell", "Not measured: this study has no such cell.")
+	noteInNoTrial   = note.Define("published_no_trial", "Not measured: no valid trial has it.")
+	noteTooFew      = note.Define("published_too_few", "Not measured: %v.")
+	noteHere        = note.Define("published_here", "Published %v; here %v.")
+	noteNoOverhead  = note.Define("published_no_effect", "Published %v; here no overhead beyond %v.")
+	noteUndecided   = note.Define("published_inconclusive", "Published %v; here between %v and %v, inconclusive.")
+	noteTooWide     = note.Define("published_too_wide", "Inconclusive: the published %v lies within what was measured here, but %v to %v is too wide to compare.")
+	noteAgreesFully = note.Define("published_agrees_exactly", "Agrees: all blocks gave the published %v.")
+	noteAgrees      = note.Define("published_agrees", "Agrees: the published %v lies within the interval of what was measured here, %v to %v.")
+	noteOtherSign   = note.Define("published_other_sign", "Measured %v where %v was published: the direction differs.")
+	noteTimes       = note.Define("published_differs", "Measured %v, %v the published %v; machine and versions differ.")
 )
 
 const luck = "effects of these particular pods (processors, memory layout, spread of connections) are in the figures, but not in their intervals; blocks.redeploy recreates the pods"

@@ -1,20 +1,14 @@
 package analysis
 
 import (
-	"cmp"
-	"math"
-	"slices"
-	"strconv"
-
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// published compares every figure of the literature with our finding, with notes on where and
-// why they differ. A figure whose cell leaves a factor open is compared with each matching
-// cell.
+// published compares every figure of the literature with our finding. A figure whose cell leaves a
+// factor open is compared with each matching cell.
 func (o *Observations) published(findings []record.Finding) []record.Published {
 	c := NewBeside(o, findings)
 	var out []record.Published
@@ -41,7 +35,7 @@ func (o *Observations) published(findings []record.Finding) []record.Published {
 			out = append(out, entry)
 		}
 	}
-	return c.trends(out)
+	return out
 }
 
 // Beside compares published figures with measured ones.
@@ -82,7 +76,7 @@ func (c *Beside) says(p study.Published, f *record.Finding, cell int) []note.Not
 	case f.Verdict == record.VerdictInconclusive:
 		return []note.Note{noteUndecided.Of(figure, low, high)}
 	}
-	out := append([]note.Note{ratioNote(p, f)}, c.arrivalNotes(p, f, cell)...)
+	out := []note.Note{ratioNote(p, f)}
 	if c.O.kind.Published != nil {
 		out = append(out, c.O.kind.Published(c, p, f, cell)...)
 	}
@@ -111,136 +105,5 @@ func ratioNote(p study.Published, f *record.Finding) note.Note {
 // is more than twice its lower, or it reaches zero.
 func tooWide(f *record.Finding) bool { return !(f.Low > 0 && f.High <= 2*f.Low) && f.High > f.Low }
 
-// arrivalNotes describe how the arrival of requests alone affects a latency, if the study
-// varies it.
-func (c *Beside) arrivalNotes(p study.Published, f *record.Finding, cell int) []note.Note {
-	if f.Probe != study.MeasureLatency {
-		return nil
-	}
-	arrival := c.O.Plan.Cells[cell][study.FactorArrival]
-	for _, other := range []string{study.ArrivalBurst, study.ArrivalPoisson, study.ArrivalUniform} {
-		if other == arrival || (other != study.ArrivalBurst) == (arrival != study.ArrivalBurst) {
-			continue
-		}
-		i, ok := c.O.Plan.Index(c.O.Plan.Study.Kind.Effective(c.O.Plan.Cells[cell].With(record.Cell{study.FactorArrival: other})))
-		if !ok {
-			continue
-		}
-		g := c.Find(p.Finding, i)
-		if !grown(g) || f.Estimate <= 0 {
-			continue
-		}
-		measured := words.Quantity(g.Estimate, g.Unit)
-		switch {
-		case Overlap(f, g):
-			return []note.Note{noteSameArrivals.Of(other, measured)}
-		case arrival == study.ArrivalBurst && g.Estimate < f.Estimate:
-			return []note.Note{noteOtherArrivals.Of(other, measured, words.Percent(1-g.Estimate/f.Estimate))}
-		case arrival == study.ArrivalBurst:
-			return []note.Note{noteOtherArrivals.Of(other, measured, nil)}
-		}
-		return []note.Note{noteBurst.Of(measured)}
-	}
-	return nil
-}
-
-// trends adds to the last of several published figures that differ in one numeric factor (such
-// as connections) how they and ours grow with it.
-func (c *Beside) trends(all []record.Published) []record.Published {
-	groups := map[string][]int{}
-	var order []string
-	factor := ""
-	for _, varying := range c.O.Plan.Varying {
-		if f, ok := study.FactorByName(varying.Factor); ok && f.Numeric {
-			factor = varying.Factor
-			break
-		}
-	}
-	if factor == "" {
-		return all
-	}
-	for i, p := range all {
-		if _, err := strconv.ParseFloat(p.Cell[factor], 64); err != nil || p.Measured == nil {
-			continue
-		}
-		rest := p.Cell.With(nil)
-		delete(rest, factor)
-		delete(rest, study.FactorArrival)
-		key := p.Source + "\x00" + p.Finding + "\x00" + rest.Key()
-		if groups[key] == nil {
-			order = append(order, key)
-		}
-		groups[key] = append(groups[key], i)
-	}
-	level := func(i int) float64 {
-		v, _ := strconv.ParseFloat(all[i].Cell[factor], 64)
-		return v
-	}
-	byLevel := func(a, b int) int { return cmp.Compare(level(a), level(b)) }
-	for _, key := range order { // of several entries at a level the first counts
-		low, high := slices.MinFunc(groups[key], byLevel), slices.MaxFunc(groups[key], byLevel)
-		if level(low) < level(high) {
-			all[high].Says = append(all[high].Says, c.trend(all[low], all[high], factor)...)
-		}
-	}
-	return all
-}
-
-// trend compares the growth of a published figure with ours, for every measured arrival
-// process.
-func (c *Beside) trend(low, high record.Published, factor string) []note.Note {
-	if low.Figure <= 0 || high.Figure <= 0 || low.Claim == high.Claim {
-		return nil
-	}
-	from, to := low.Cell[factor], high.Cell[factor]
-	var parts []string
-	var burst, spread float64
-	var flat bool
-	arrivals := []string{low.Cell[study.FactorArrival]}
-	for _, varying := range c.O.Plan.Varying {
-		if varying.Factor == study.FactorArrival {
-			arrivals = varying.Levels
-		}
-	}
-	for _, arrival := range arrivals {
-		over := record.Cell{}
-		under := ""
-		if arrival != "" {
-			over[study.FactorArrival] = arrival
-			under = " under " + arrival + " arrivals"
-		}
-		a := c.index[low.Finding+"\x00"+low.Cell.With(over).Key()]
-		b := c.index[high.Finding+"\x00"+high.Cell.With(over).Key()]
-		if !grown(a) || !grown(b) {
-			continue
-		}
-		growth := b.Estimate / a.Estimate
-		within := Overlap(a, b)
-		change := words.Fold(growth)
-		if within {
-			change = "stays within its interval"
-		}
-		parts = append(parts, change+under)
-		if arrival == study.ArrivalBurst {
-			burst = growth
-		} else if arrival != "" {
-			spread, flat = math.Max(spread, growth), flat || within
-		}
-	}
-	if len(parts) == 0 {
-		return nil
-	}
-	out := []note.Note{noteTrend.Of(from, to, factor, words.Fold(high.Figure/low.Figure), words.List(parts))}
-	if burst >= 1.5 && spread > 0 && (spread < 1.25 || flat && spread < burst/2) {
-		out = append(out, noteScheduleTrend.Of())
-	}
-	return out
-}
-
 // Overlap reports whether the intervals of two findings meet.
 func Overlap(a, b *record.Finding) bool { return a.Low <= b.High && b.Low <= a.High }
-
-// grown reports whether there is a finding with a positive figure to take ratios of.
-func grown(f *record.Finding) bool {
-	return f != nil && (f.Verdict == record.VerdictReal || f.Verdict == record.VerdictMeasured) && f.Estimate > 0
-}

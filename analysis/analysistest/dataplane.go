@@ -36,7 +36,7 @@ assert:
   - 'finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000'
 `
 
-// SweepStudy varies the factor of the published trend.
+// SweepStudy varies connections and arrivals, with published figures.
 const SweepStudy = `
 name: sweep
 title: Sweep
