@@ -114,8 +114,6 @@ func TestAnalyzeControl(t *testing.T) {
 		args map[int]any
 	}{
 		"with a Sidecar": {noteSameDirection, map[int]any{1: "falls to 14%", 2: "falls to 12%"}},
-		"p99 of istiod":  {noteHidden, nil},
-		"no tuning":      {notePushesCounted, map[int]any{0: "52"}},
 		"config dump":    {noteConfigBytes, nil},
 	} {
 		i := slices.IndexFunc(says[claim], func(n note.Note) bool { return n.Is(want.kind) })

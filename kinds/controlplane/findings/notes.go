@@ -45,26 +45,15 @@ var (
 	noteSameDirection   = note.Define("published_same_direction", againstBaseline+" The direction agrees.")
 	noteOtherDirection  = note.Define("published_other_direction", againstBaseline+" The direction differs.")
 	noteNoDirection     = note.Define("published_no_direction", againstBaseline+" Ours lie within each other's intervals.")
-	notePushesCounted   = note.Define("published_pushes", "Istiod counts a push for each proxy and type of resource: %v for each change committed, with %d proxies.")
 	noteJoinTime        = note.Define("published_join_time", "Both run from a new proxy's first request to istiod's last push to it. The published figure is for a pod with an Envoy, which applies each response before it requests more, and includes the pushes that the pod's arrival triggers; ours covers only istiod and the network, for a pod that istiod has long known.")
 	noteJoinBytes       = note.Define("published_join_bytes", "The published figure is the size of the resources as istiod logs them, ours the size of the messages that carry them.")
 	noteConfigDumps     = note.Define("published_config_dump", "Both are config dumps: JSON with the bootstrap, without endpoints. The output of Envoy and Istio varies between versions.")
 	noteConfigBytes     = note.Define("published_config_bytes", "The published figure is the size of a config dump (JSON with the bootstrap); ours is the configuration on the wire.")
-	noteBucketed        = note.Define("published_first_bucket", "Such a figure comes from a histogram whose first bucket ends at 100 ms; within it the value is interpolated and means no more than \"below\".[ This applies to %d of %d trials here.]")
-	noteHidden          = note.Define("published_hides", istiodsClock+", %v of it hidden.")
-	noteHiddenUnsure    = note.Define("published_hides_unsure", istiodsClock+". Whether istiod's figure hides any of it is inconclusive: the two differ by %v to %v.")
-	noteBelowReported   = note.Define("published_above_ours", "From commit to ACK the p99 is %v, less than istiod's figure, which is interpolated across a wide histogram bucket.")
-	noteMemoryOfPod     = note.Define("published_memory", "Memory is a cost per pod: a sidecar holds it with or without requests, and it grows with the configuration. Ours is the proportional set size, in which sidecars on one node share the pages of their programs[; %v of it are Envoy's].")
+	noteMemoryOfPod     = note.Define("published_memory", "Memory is a cost per pod: a sidecar holds it with or without requests, and it grows with the configuration. Ours is the proportional set size, in which sidecars on one node share the pages of their programs.")
 	notePriceOfRequests = note.Define("published_cpu", "The published figure is a cost of requests: their bytes, TLS, routes and statistics. A proxy without requests spends none of it.")
-	noteByTheClock      = note.Define("published_cpu_idle", "What is left does not depend on requests: Envoy's timers and the kubelet's probes (%v), and its agent, which answers the probes (%v).")
-	noteThousandIdle    = note.Define("published_cpu_thousand", "A thousand idle sidecars take %v cores; the published figure, read as a cost per pod, would give %v.")
-	noteIdleButPushed   = note.Define("published_cpu_changing", "Without requests there are still pushes: while this cell's changes are made, it uses %v.")
 )
 
-const (
-	againstBaseline = "Compared with %s, the published figure %v, ours %v."
-	istiodsClock    = "Istiod's clock starts after debouncing and stops on send; from commit to ACK the p99 is %v"
-)
+const againstBaseline = "Compared with %s, the published figure %v, ours %v."
 
 const neverCame = "not reached in %d of %d trials, because too much of what it counts never arrived"
 

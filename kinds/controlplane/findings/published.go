@@ -10,28 +10,24 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
+// countedOtherwise lists what published figures of some findings count, unlike ours.
+var countedOtherwise = []struct {
+	findings string // prefix of their names
+	says     *note.Kind
+}{
+	{"join_time", noteJoinTime}, {"join_bytes", noteJoinBytes}, {"config_dump_bytes", noteConfigDumps},
+	{"config_bytes", noteConfigBytes}, {"scope_config_bytes", noteConfigBytes},
+	{"sidecar_cpu_idle", notePriceOfRequests}, {"sidecar_cpu_changing", notePriceOfRequests}, {"sidecar_memory", noteMemoryOfPod},
+}
+
 // controlNotes relate a published control-plane figure to ours: whether both change alike from the
 // baseline, and what is counted differently.
 func controlNotes(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []note.Note {
 	out := sameChange(c, p, f, cell)
-	switch {
-	case p.Finding == "reported_convergence_p99" || p.Finding == "convergence_p99" && p.Figure < 1e5:
-		out = append(out, hiddenNotes(c, cell)...)
-	case p.Finding == "pushes":
-		if s := controlSummary(c.O, c.O.Valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways+s.Ztunnels > 0 {
-			per := f.Estimate * float64(len(c.O.Valid(cell))) / float64(s.Committed)
-			out = append(out, notePushesCounted.Of(words.Figures(per), s.Proxies+s.Gateways+s.Ztunnels+s.RealProxies))
+	for _, other := range countedOtherwise {
+		if strings.HasPrefix(p.Finding, other.findings) {
+			out = append(out, other.says.Of())
 		}
-	case p.Finding == "join_time":
-		out = append(out, noteJoinTime.Of())
-	case strings.HasPrefix(p.Finding, "join_bytes"):
-		out = append(out, noteJoinBytes.Of())
-	case p.Finding == "config_dump_bytes":
-		out = append(out, noteConfigDumps.Of())
-	case p.Finding == "sidecar_cpu_idle", p.Finding == "sidecar_cpu_changing", p.Finding == "sidecar_memory_idle", p.Finding == "sidecar_memory_changing":
-		out = append(out, idleNotes(c, p, f, cell)...)
-	case strings.HasPrefix(p.Finding, "config_bytes"), strings.HasPrefix(p.Finding, "scope_config_bytes"):
-		out = append(out, noteConfigBytes.Of())
 	}
 	return out
 }
@@ -61,31 +57,6 @@ func sameChange(c *analysis.Beside, p study.Published, f *record.Finding, cell i
 		return []note.Note{kind.Of(c.O.Plan.Label(c.O.Plan.Cells[base]), words.Fold(published), words.Fold(ours))}
 	}
 	return nil
-}
-
-// hiddenNotes state what istiod's own figure omits.
-func hiddenNotes(c *analysis.Beside, cell int) []note.Note {
-	var out []note.Note
-	switch n, _ := inFirstBucket(c.O.Valid(cell)); {
-	case n > 0 && n < len(c.O.Valid(cell)):
-		out = append(out, noteBucketed.Of(n, len(c.O.Valid(cell))))
-	case n > 0:
-		out = append(out, noteBucketed.Of(nil, nil))
-	}
-	whole, hidden := c.Find("convergence_p99", cell), c.Find("hidden_convergence_p99", cell)
-	if whole == nil || hidden == nil || whole.Verdict != record.VerdictMeasured || hidden.Verdict != record.VerdictMeasured {
-		return out
-	}
-	took := words.Quantity(whole.Estimate, whole.Unit)
-	switch {
-	case hidden.Low > 0:
-		out = append(out, noteHidden.Of(took, words.Quantity(hidden.Estimate, hidden.Unit)))
-	case hidden.High < 0:
-		out = append(out, noteBelowReported.Of(took))
-	default:
-		out = append(out, noteHiddenUnsure.Of(took, words.Quantity(hidden.Low, hidden.Unit), words.Quantity(hidden.High, hidden.Unit)))
-	}
-	return out
 }
 
 // missedShare returns the share of change-proxy pairs in which the proxy needed the change and

@@ -2,13 +2,9 @@ package findings
 
 import (
 	"math"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // sidecarMeasures returns what a real sidecar without requests uses.
@@ -68,32 +64,4 @@ func sidecarCPUPerChange(c *record.Control) float64 {
 	}
 	beyond := (sidecarCPU(u) - sidecarCPU(idle)) / 1000 * u.SidecarSeconds
 	return ratio(1e6*beyond/float64(u.Sidecars), float64(c.Committed))
-}
-
-// idleNotes explain why a sidecar without requests uses so much less than the one with requests in
-// a published figure, and what it uses the CPU for.
-func idleNotes(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []note.Note {
-	measured := func(name string) any {
-		x := c.Find(name, cell)
-		if x == nil || x.Verdict != record.VerdictMeasured {
-			return nil
-		}
-		return words.Quantity(x.Estimate, x.Unit)
-	}
-	envoy, agent := measured("envoy"+strings.TrimPrefix(p.Finding, "sidecar")), measured("agent"+strings.TrimPrefix(p.Finding, "sidecar"))
-	if strings.HasPrefix(p.Finding, "sidecar_memory") {
-		return []note.Note{noteMemoryOfPod.Of(envoy)}
-	}
-	out := []note.Note{notePriceOfRequests.Of()}
-	if envoy != nil && agent != nil {
-		out = append(out, noteByTheClock.Of(envoy, agent))
-	}
-	if p.Figure > 0 && f.Estimate > 0 && f.Estimate < p.Figure {
-		const pods = 1000
-		out = append(out, noteThousandIdle.Of(words.Figures(pods*f.Estimate/1000), words.Figures(pods*p.Figure/1000)))
-	}
-	if busy := measured("sidecar_cpu_changing"); busy != nil && p.Finding == "sidecar_cpu_idle" {
-		out = append(out, noteIdleButPushed.Of(busy))
-	}
-	return out
 }
