@@ -182,7 +182,6 @@ type ScenarioLedger struct {
 	HiddenBy     map[string]int64 `json:"hidden_by,omitempty"`
 	Unreconciled []LedgerRequest  `json:"unreconciled,omitempty"` // all of them, up to a limit
 	Failures     []LedgerRequest  `json:"failures,omitempty"`     // the first few
-	Phantoms     []LedgerPhantom  `json:"phantoms,omitempty"`
 }
 
 // LedgerEquation is the balance between two stations: Left must equal Arrived plus Lost. It holds
@@ -225,13 +224,6 @@ type LedgerRequest struct {
 	Flag    string   `json:"flag,omitempty"`
 	Detail  string   `json:"detail,omitempty"`
 	Lacks   []string `json:"lacks,omitempty"`
-}
-
-// LedgerPhantom is what was sent to an address after it was gone.
-type LedgerPhantom struct {
-	Address  string  `json:"address"`
-	Attempts int64   `json:"attempts"`
-	LastUS   float64 `json:"last_us"` // after it was gone
 }
 
 // ScenarioSeries is the timeline in bins of BinS seconds.

@@ -208,7 +208,6 @@ func (a *Account) finish() {
 		return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Hop, y.Hop), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Flag, y.Flag), cmp.Compare(x.Seen, y.Seen))
 	})
 	a.finishEdges()
-	a.Phantom.finish()
 	a.faults, a.legs, a.edges = nil, nil, nil
 }
 

@@ -67,27 +67,21 @@ type Gone struct {
 type Phantom struct {
 	Requests int64 `json:"requests"`
 	Attempts int64 `json:"attempts"`
-	// Answered counts the attempts that were answered anyway.
-	Answered  int64                  `json:"answered"`
-	Addresses []record.LedgerPhantom `json:"addresses,omitempty"`
-
-	by map[string]record.LedgerPhantom
 }
 
-// goneAt returns the departure that makes an attempt at host, started at ns, a
-// phantom.
-func (b *Book) goneAt(host string, ns int64) (Gone, bool) {
+// goneAt reports whether an attempt at host, started at ns, is a phantom.
+func (b *Book) goneAt(host string, ns int64) bool {
 	if host == "" || len(b.gone) == 0 {
-		return Gone{}, false
+		return false
 	}
 	for _, address := range [...]string{host, withoutPort(host)} {
 		for _, g := range b.gone[address] {
 			if ns >= g.FromNS && (g.UntilNS == 0 || g.UntilNS == record.Never || ns < g.UntilNS) {
-				return g, true
+				return true
 			}
 		}
 	}
-	return Gone{}, false
+	return false
 }
 
 // withoutPort returns the IP address of "address:port"; "" if it has no port.
@@ -147,25 +141,7 @@ func (p *Phantom) attempt(b *Book, line *ProxyEntry) {
 	if line.Side == SideServer {
 		return
 	}
-	g, ok := b.goneAt(line.Host, line.StartNS)
-	if !ok {
-		return
+	if b.goneAt(line.Host, line.StartNS) {
+		p.Attempts++
 	}
-	p.Attempts++
-	if line.passed() {
-		p.Answered++
-	}
-	if p.by == nil {
-		p.by = map[string]record.LedgerPhantom{}
-	}
-	a := p.by[g.Address]
-	last := max(a.LastUS, float64(line.StartNS-g.FromNS)/1e3)
-	p.by[g.Address] = record.LedgerPhantom{Address: g.Address, Attempts: a.Attempts + 1, LastUS: last}
-}
-
-func (p *Phantom) finish() {
-	p.Addresses = slices.SortedFunc(maps.Values(p.by), func(x, y record.LedgerPhantom) int {
-		return cmp.Compare(x.Address, y.Address)
-	})
-	p.by = nil
 }

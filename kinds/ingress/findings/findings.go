@@ -52,13 +52,7 @@ func costMeasures() []analysis.Measure {
 		})
 	}
 	memory := func(name, part string) analysis.Measure {
-		return analysis.MeasureOf(name, func(_ *analysis.Observations, t *record.Trial) float64 {
-			m, ok := t.Memory[part]
-			if !ok || m.PSSBytes == 0 {
-				return math.NaN()
-			}
-			return float64(m.PSSBytes)
-		})
+		return analysis.MeasureOf(name, func(_ *analysis.Observations, t *record.Trial) float64 { return analysis.Memory(t, part) })
 	}
 	milli := func(t *record.Trial, c record.CPU) float64 { return 1000 * c.TotalS() / t.Window.Seconds }
 	return []analysis.Measure{

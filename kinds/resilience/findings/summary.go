@@ -94,7 +94,7 @@ func (s *trialScenario) series() record.ScenarioSeries {
 // ledger returns the reconciliation as findings record it.
 func (s *trialScenario) ledger() record.ScenarioLedger {
 	a := s.account
-	out := record.ScenarioLedger{Requests: a.Requests, Reconciled: a.Reconciled, Classes: map[string]int64{}, Orphans: a.Orphans, Unwritten: a.Unwritten, Duplicates: a.Duplicates, Equations: append([]record.LedgerEquation{}, a.Equations...), HiddenBy: a.HiddenBy, Phantoms: a.Phantom.Addresses}
+	out := record.ScenarioLedger{Requests: a.Requests, Reconciled: a.Reconciled, Classes: map[string]int64{}, Orphans: a.Orphans, Unwritten: a.Unwritten, Duplicates: a.Duplicates, Equations: append([]record.LedgerEquation{}, a.Equations...), HiddenBy: a.HiddenBy}
 	for class, n := range a.Classes {
 		out.Classes[string(class)] = n
 	}
