@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict/verdicttest"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -118,4 +119,12 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: the evidence is accepted", name)
 		}
 	}
+}
+
+func FuzzJudge(f *testing.F) {
+	text, err := json.Marshal(evidence())
+	must.OK(f, err)
+	verdicttest.Fuzz(f, Judge, func() verdict.Case { return verdict.Case{Trial: record.Trial{ID: "b000-t00"}} }, string(text),
+		`{"step_ns": 1}`, `{"step_ns": 1, "changes": [{}], "routes": [{"change": 0}], "watched": [{"statuses": {"503": 2}}]}`,
+		`{"step_ns": 1, "changes": [{"change": 0}], "routes": [{"change": -1}]}`)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict/verdicttest"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -215,22 +216,12 @@ func TestGivenUp(t *testing.T) {
 
 // Any evidence file is judged, or rejected with the trial's name.
 func FuzzJudge(f *testing.F) {
-	j := good()
-	text, err := json.Marshal(j.seen)
+	text, err := json.Marshal(good().seen)
 	must.OK(f, err)
-	for _, seed := range []string{string(text), "", "null", "{}", "[]", `{"collected": {}}`, `{"collected": {"logs": {"a": ""}, "missed": [{"error": "x", "at_unix_ns": -9223372036854775808, "since_unix_ns": 1}]}, "debounce": {}}`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
+	verdicttest.Fuzz(f, Judge, func() verdict.Case {
 		j := good()
-		trial, _, err := Judge(verdict.Case{Trial: j.trial, Events: j.events, Evidence: text})
-		switch {
-		case err == nil && len(trial.Validity.Checks) == 0:
-			t.Error("judged by nothing")
-		case err != nil && !strings.HasPrefix(err.Error(), "evidence of trial b000-t00: "):
-			t.Error(err)
-		}
-	})
+		return verdict.Case{Trial: j.trial, Events: j.events}
+	}, string(text), `{"collected": {}}`, `{"collected": {"logs": {"a": ""}, "missed": [{"error": "x", "at_unix_ns": -9223372036854775808, "since_unix_ns": 1}]}, "debounce": {}}`)
 }
 
 // If node proxies should carry the requests, their counters must have been read.
