@@ -41,7 +41,7 @@
 // skewed quantities is nearly symmetric, which is what t needs. The
 // simulation in simulation_test.go, with heavy-tailed requests, trial noise
 // and drift, is the evidence: `go test ./stat -run Simulation -v` prints
-// coverage of each method by number of blocks.
+// coverage by number of blocks.
 //
 // # Values without a comparison
 //

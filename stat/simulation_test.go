@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"sort"
 	"strconv"
 	"testing"
 
@@ -137,9 +136,7 @@ var measuresSimulated = []struct {
 var blockCounts = []int{4, 6, 8, 30}
 
 // TestSimulationCoverage checks that 95% intervals cover the truth in 93 to 97%
-// of runs, for every quantity, number of blocks and kind of noise. The table
-// also has the naive percentile bootstrap over blocks, to show why it is not
-// used.
+// of runs, for every quantity, number of blocks and kind of noise.
 func TestSimulationCoverage(t *testing.T) {
 	runs := simulationRuns(t, 2000)
 	r := rand.New(rand.NewPCG(7, 7))
@@ -294,47 +291,6 @@ func (m machine) sequential(r *rand.Rand, rule StopRule) Estimate {
 	}
 }
 
-// TestSimulationNaive shows what this package does not do: the percentile
-// bootstrap over few blocks covers far less than 95%, as its range must.
-func TestSimulationNaive(t *testing.T) {
-	runs := simulationRuns(t, 1000)
-	r := rand.New(rand.NewPCG(11, 11))
-	m := machines[1]
-	for _, blocks := range []int{4, 6, 8, 12} {
-		naive, ours := 0, 0
-		for range runs {
-			pairs, _ := m.run(r, blocks, 0.5, 1, 0.5)
-			d := make([]float64, blocks)
-			for i, p := range pairs {
-				d[i] = p.Test - p.Base
-			}
-			low, high := percentileBootstrap(r, d)
-			if low <= 0.5 && 0.5 <= high {
-				naive++
-			}
-			if !Difference(pairs, Options{}).Excludes(0.5) {
-				ours++
-			}
-		}
-		t.Logf("%2d blocks: percentile bootstrap covers %.1f%%, Student's t %.1f%%",
-			blocks, float64(naive)/float64(runs)*100, float64(ours)/float64(runs)*100)
-		if blocks == 4 && float64(naive)/float64(runs) > 0.875 {
-			t.Errorf("a percentile bootstrap over 4 blocks cannot cover more than 87.5%%")
-		}
-	}
-}
-
-func percentileBootstrap(r *rand.Rand, x []float64) (low, high float64) {
-	means := make([]float64, 400)
-	for i := range means {
-		for range x {
-			means[i] += x[r.IntN(len(x))] / float64(len(x))
-		}
-	}
-	sort.Float64s(means)
-	return sortedQuantile(means, 0.025), sortedQuantile(means, 0.975)
-}
-
 // TestSimulationUnpaired checks that the change between two runs is covered
 // too.
 func TestSimulationUnpaired(t *testing.T) {
@@ -364,20 +320,6 @@ func TestSimulationUnpaired(t *testing.T) {
 			check(t, cd, runs, true, "difference", noise, blocks)
 		}
 	}
-}
-
-// sortedQuantile returns the type 7 quantile of ascending values, NaN if there
-// are none.
-func sortedQuantile(s []float64, p float64) float64 {
-	if len(s) == 0 {
-		return math.NaN()
-	}
-	place := p * float64(len(s)-1)
-	i := min(int(place), len(s)-1)
-	if i+1 == len(s) {
-		return s[i]
-	}
-	return s[i] + (s[i+1]-s[i])*(place-float64(i))
 }
 
 // gamma draws a Gamma(shape, 1) variate, shape at least 1: Wilson and
