@@ -351,26 +351,6 @@ func TestBillOfTooFewRequests(t *testing.T) {
 	}
 }
 
-// Latency that a lagging generator may have caused is no price.
-func TestBillDoubtsTheGenerator(t *testing.T) {
-	w := billWorld(planted{}, 0.004)
-	plain := w.Latency
-	w.Latency = func(c record.Cell) float64 {
-		if c[study.FactorTelemetry] == study.TelemetryJSON {
-			return plain(c) + 100
-		}
-		return plain(c)
-	}
-	for lag, want := range map[float64]string{10: record.VerdictReal, 40: record.VerdictInconclusive} {
-		w.Spoil = func(tr *record.Trial) { tr.Load.Lag = record.LatencyAt(0.5, lag, 0.99, lag) }
-		b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 8, 1, w)))
-		i := slices.IndexFunc(b.Parts, func(p record.BillPart) bool { return p.Name == "costly" })
-		if p50 := b.Parts[i].Figures[dataplane.BillP50]; p50.Verdict != want || (p50.Reason == record.ReasonLateLoad) != (want != record.VerdictReal) {
-			t.Errorf("late by %g µs: %+v", lag, p50)
-		}
-	}
-}
-
 // If pods served several blocks, a block that lacks one of two cells is dropped for both: the
 // machine may have been different in it.
 func TestBillOfWholeBlocks(t *testing.T) {
