@@ -2,11 +2,9 @@ package reports
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/meshtrial/meshtrial/app"
-	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/store"
-	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/browsertest"
 	"github.com/meshtrial/meshtrial/testing/loopback"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -104,68 +100,6 @@ func TestLivePageInBrowser(t *testing.T) {
 	browsertest.Eval[bool](t, ctx, `[...document.querySelectorAll('#trends a')][0].click() ?? true`)
 	browsertest.Shows(t, ctx, "a trend", `document.querySelector('#runs') !== null && document.querySelector('.now nav a') !== null`)
 	audit(t, ctx, "trend", 1)
-	for _, complaint := range complaints() {
-		t.Error(complaint)
-	}
-}
-
-// A run of this process in a browser: each trial, its end, and the stop button.
-func TestFollowedRunInBrowser(t *testing.T) {
-	ctx := browsertest.Start(t)
-	pages, server, entrance := serve(t)
-	complaints := watchServer(t, ctx, entrance)
-	dir := filepath.Join(t.TempDir(), "run")
-	runtest.Copy(t, "data-plane", dir, "r", 0)
-	s, _, err := app.ResumedStudy(dir)
-	must.OK(t, err)
-	plan, err := study.NewPlan(s, 5)
-	must.OK(t, err)
-
-	steps, done := make(chan func(*app.RunOptions)), make(chan error, 1)
-	go func() {
-		done <- pages.Follow(t.Context(), &app.RunOptions{Study: s}, func(ctx context.Context, o *app.RunOptions) error {
-			for {
-				select {
-				case <-ctx.Done():
-					return ctx.Err()
-				case step := <-steps:
-					step(o)
-				}
-			}
-		})
-	}()
-	event := func(e runner.Event) {
-		steps <- func(o *app.RunOptions) { o.Event(plan, e) }
-	}
-	title := func(text string) string {
-		return `document.querySelector('.standing')?.textContent.includes(` + strconv.Quote(text) + `) ?? false`
-	}
-	browsertest.Visit(t, ctx, entrance)
-	browsertest.Shows(t, ctx, "a run that gets ready", title("Getting ready"))
-	steps <- func(o *app.RunOptions) { o.Begun(dir) }
-	event(runner.Event{Stage: "trial", Trial: 1, Trials: 3, Cell: "both"})
-	browsertest.Shows(t, ctx, "the first trial", title("trial 1 of 3: both"))
-	event(runner.Event{Stage: runner.StageQuiet})
-	browsertest.Shows(t, ctx, "a window", title("until the window ends"))
-	runtest.Grow(t, "data-plane", dir, 1)
-	event(runner.Event{Stage: runner.StageLoud})
-	steps <- func(o *app.RunOptions) {
-		if err := o.Kept(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	browsertest.Shows(t, ctx, "a report", `document.querySelectorAll('#trials tbody tr').length === 1 && document.querySelector('h1') !== null`)
-	audit(t, ctx, "followed", 1)
-	browsertest.Eval[bool](t, ctx, `[...document.querySelectorAll('button')].find(b => b.textContent === 'Stop the run').click() ?? true`)
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("the run ends with %v", err)
-	}
-	browsertest.Shows(t, ctx, "the end", title("The run was stopped"))
-	pages.End()
-	server.Linger(time.Hour) // until the page has its last document
-	if n := browsertest.Eval[int](t, ctx, `document.querySelectorAll('.standing button, [role=alert]').length`); n > 0 {
-		t.Errorf("at the end there are %d buttons or alerts", n)
-	}
 	for _, complaint := range complaints() {
 		t.Error(complaint)
 	}
