@@ -21,12 +21,14 @@ func init() { dialects[protocol.GRPC] = dialect{caller: newGRPCCaller} }
 // (github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md).
 func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
 	c := newHTTP2Caller(spec, t, d).(*http2Caller)
-	c.method, c.judge = http.MethodPost, judgeGRPC
-	c.payload = appendMessage(nil, spec.payload())
-	c.header.Set("Content-Type", "application/grpc")
-	c.header.Set("Te", "trailers")
+	c.judge = judgeGRPC
+	c.request.Method = http.MethodPost
+	c.setPayload(appendMessage(nil, spec.payload()))
+	header := c.request.Header
+	header.Set("Content-Type", "application/grpc")
+	header.Set("Te", "trailers")
 	if limit := seconds(spec.TimeoutS); limit > 0 { // as gRPC's libraries send a call's deadline
-		c.header.Set("Grpc-Timeout", strconv.FormatInt(int64((limit+time.Millisecond-1)/time.Millisecond), 10)+"m")
+		header.Set("Grpc-Timeout", strconv.FormatInt(int64((limit+time.Millisecond-1)/time.Millisecond), 10)+"m")
 	}
 	return c
 }

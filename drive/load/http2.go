@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -24,12 +25,8 @@ func init() { dialects[protocol.HTTP2] = dialect{caller: newHTTP2Caller} }
 type http2Caller struct {
 	dialer    *dialer
 	transport *http2.Transport
-	method    string
-	url       string
-	host      string
-	header    http.Header
+	request   *http.Request // what all requests have in common, without a context and a body
 	own       own
-	payload   []byte
 	keep      bool
 	// judge completes the outcome of a request whose answer was read.
 	judge func(*outcome, *http.Response)
@@ -49,19 +46,20 @@ type http2Conn struct {
 }
 
 func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
-	scheme := "http"
+	url, _ := url.ParseRequestURI(t.path) // part of a URL that was parsed
+	url.Scheme, url.Host = "http", t.hostPort
 	if t.tls {
-		scheme = "https"
+		url.Scheme = "https"
 	}
 	c := &http2Caller{
 		dialer: d,
 		// A request beyond the server's limit of streams waits, as in gRPC; it does not
 		// open another connection or fail.
 		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true, StrictMaxConcurrentStreams: true},
-		method:    spec.method(), url: scheme + "://" + t.hostPort + t.path, host: t.hostPort,
-		header: http.Header{"User-Agent": {"meshtrial"}}, payload: spec.payload(),
-		keep: spec.KeepAlive, patience: spec.patience(), own: newOwn(spec),
+		request:   &http.Request{Method: spec.method(), URL: url, Host: t.hostPort, Header: http.Header{"User-Agent": {"meshtrial"}}},
+		keep:      spec.KeepAlive, patience: spec.patience(), own: newOwn(spec),
 	}
+	c.setPayload(spec.payload())
 	expected := spec.expectedStatuses()
 	c.judge = func(out *outcome, resp *http.Response) {
 		if out.status = resp.StatusCode; !expected.ok(out.status) {
@@ -70,12 +68,29 @@ func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
 	}
 	for _, h := range spec.Headers {
 		if strings.EqualFold(h.Name, "host") {
-			c.host = h.Value
+			c.request.Host = h.Value
 			continue
 		}
-		c.header.Add(h.Name, h.Value)
+		c.request.Header.Add(h.Name, h.Value)
 	}
 	return c
+}
+
+// setPayload sets the body of all requests.
+func (c *http2Caller) setPayload(payload []byte) {
+	if c.request.ContentLength = int64(len(payload)); len(payload) > 0 {
+		c.request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(payload)), nil }
+	}
+}
+
+// newRequest returns request number n.
+func (c *http2Caller) newRequest(ctx context.Context, n int64) *http.Request {
+	req := c.request.WithContext(ctx)
+	req.Header = c.own.header(req.Header, n)
+	if req.GetBody != nil {
+		req.Body, _ = req.GetBody() // does not fail
+	}
+	return req
 }
 
 func (c *http2Caller) connect(ctx context.Context) error {
@@ -143,24 +158,14 @@ func (c *http2Caller) watch(ctx context.Context) {
 
 func (c *http2Caller) call(ctx context.Context, n int64) outcome {
 	out := outcome{}
-	var body io.Reader
-	if len(c.payload) > 0 {
-		body = bytes.NewReader(c.payload)
-	}
-	req, err := http.NewRequestWithContext(ctx, c.method, c.url, body)
-	if err != nil {
-		out.fail(failOther, err)
-		return out
-	}
-	req.Header, req.Host = c.own.header(c.header, n), c.host
-	conn, resp, made, err := c.send(req)
+	conn, resp, made, err := c.send(c.newRequest(ctx, n))
 	out.connections = made
 	if conn == nil {
 		out.fail(kindOf(ctx, err), err)
 		return out
 	}
 	if err == nil {
-		out.bytesSent = int64(len(c.payload))
+		out.bytesSent = c.request.ContentLength
 		out.bytesRead, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
@@ -223,7 +228,7 @@ func (c *http2Caller) send(req *http.Request) (conn *http2Conn, resp *http.Respo
 		}
 		if req.GetBody != nil {
 			req = req.WithContext(req.Context()) // the library may still read the previous body
-			req.Body, _ = req.GetBody()          // of bytes, which does not fail
+			req.Body, _ = req.GetBody()
 		}
 	}
 }
