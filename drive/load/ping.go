@@ -2,6 +2,7 @@ package load
 
 import (
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,7 +11,9 @@ import (
 )
 
 // pinged is a client's HTTP/2 connection, above TLS. It inserts PINGs between the frames
-// that a library writes. Libraries ignore answers to PINGs that they did not send.
+// that a library writes; libraries ignore answers to PINGs that they did not send. And it
+// joins writes that libraries make separately: of a request's headers and its body, and of the
+// answer to a PING and the requests that follow what arrived with it.
 type pinged struct {
 	net.Conn
 	below *watched
@@ -18,14 +21,26 @@ type pinged struct {
 
 	mu    sync.Mutex // of writes
 	place framePlace
+	held  []byte      // complete frames that are not written yet
+	late  *time.Timer // writes them if nothing follows, such as the body while the peer's window is closed
 }
 
+// longestHeld is how long frames are held.
+const longestHeld = time.Millisecond
+
 func newPinged(conn net.Conn) *pinged {
-	return &pinged{Conn: conn, below: watchedOf(conn), place: framePlace{skip: len(http2.ClientPreface)}}
+	p := &pinged{Conn: conn, below: watchedOf(conn), place: framePlace{skip: len(http2.ClientPreface)}}
+	p.late = time.AfterFunc(longestHeld, p.release)
+	p.late.Stop()
+	return p
 }
 
 // Read implements [net.Conn].
 func (p *pinged) Read(b []byte) (int, error) {
+	if p.holds() {
+		runtime.Gosched() // to requests that what arrived lets begin
+		p.release()
+	}
 	n, err := p.Conn.Read(b)
 	p.heard.Add(int64(n))
 	return n, err
@@ -35,9 +50,49 @@ func (p *pinged) Read(b []byte) (int, error) {
 func (p *pinged) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, err := p.Conn.Write(b)
-	p.place.advance(b[:n])
-	return n, err
+	p.place.advance(b)
+	hold := p.place.between() && p.place.held
+	if len(p.held) == 0 && !hold {
+		return p.Conn.Write(b)
+	}
+	if len(p.held) == 0 {
+		p.late.Reset(longestHeld)
+	}
+	if p.held = append(p.held, b...); hold {
+		return len(b), nil
+	}
+	if err := p.flush(); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// flush writes what is held. The caller holds the lock.
+func (p *pinged) flush() error {
+	p.late.Stop()
+	_, err := p.Conn.Write(p.held)
+	p.held = p.held[:0]
+	return err
+}
+
+// holds reports whether anything is held that no write is about to take along.
+func (p *pinged) holds() bool {
+	if !p.mu.TryLock() {
+		return false
+	}
+	defer p.mu.Unlock()
+	return len(p.held) > 0
+}
+
+// release writes what is held, unless a write takes it along.
+func (p *pinged) release() {
+	if !p.mu.TryLock() {
+		return
+	}
+	defer p.mu.Unlock()
+	if len(p.held) > 0 {
+		_ = p.flush() // the library sees an error when it reads
+	}
 }
 
 // pingFrame is the PING frame to send.
@@ -65,6 +120,7 @@ type framePlace struct {
 	length int  // of its payload, as read so far
 	begun  bool // the first frame's header was read: the library's SETTINGS (RFC 9113, 3.4)
 	fields bool // in a header block, which no other frame may interrupt
+	held   bool // the last frame waits for another: headers for their body, or the answer to a PING
 	kind   http2.FrameType
 }
 
@@ -84,13 +140,25 @@ func (f *framePlace) advance(b []byte) {
 			f.length = f.length<<8 | int(b[0])
 		case f.got == 3:
 			f.kind = http2.FrameType(b[0])
-		case f.got == 4 && (f.kind == http2.FrameHeaders || f.kind == http2.FrameContinuation):
-			f.fields = http2.Flags(b[0])&http2.FlagHeadersEndHeaders == 0
+		case f.got == 4:
+			f.flags(http2.Flags(b[0]))
 		}
 		b = b[1:]
 		if f.got++; f.got == frameHead {
 			f.skip, f.got, f.length, f.begun = f.length, 0, 0, true
 		}
+	}
+}
+
+func (f *framePlace) flags(flags http2.Flags) {
+	switch f.kind {
+	case http2.FrameHeaders:
+		f.held = !flags.Has(http2.FlagHeadersEndStream)
+		fallthrough
+	case http2.FrameContinuation:
+		f.fields = !flags.Has(http2.FlagHeadersEndHeaders)
+	default:
+		f.held = f.kind == http2.FramePing && flags.Has(http2.FlagPingAck)
 	}
 }
 

@@ -2,8 +2,10 @@ package load
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -79,15 +81,72 @@ func TestPingWaits(t *testing.T) {
 	}
 }
 
-// writeCounter counts writes.
+// writeCounter counts writes, and has nothing to read.
 type writeCounter struct {
 	net.Conn
 	writes int
+	bytes  []byte
 }
 
 func (c *writeCounter) Write(b []byte) (int, error) {
 	c.writes++
+	c.bytes = append(c.bytes, b...)
 	return len(b), nil
+}
+
+func (c *writeCounter) Read([]byte) (int, error) { return 0, io.EOF }
+
+// TestJoinsWrites checks which frames wait for others, and that none waits forever.
+func TestJoinsWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := &writeCounter{}
+		conn := newPinged(&watched{Conn: sent})
+		var all bytes.Buffer // what the library has written
+		framer := http2.NewFramer(io.MultiWriter(&all, conn), nil)
+		must.OK(t, must.Err(io.WriteString(io.MultiWriter(&all, conn), http2.ClientPreface)))
+		must.OK(t, framer.WriteSettings())
+		headers := func(end, whole bool) func() error {
+			return func() error {
+				return framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte("x"), EndStream: end, EndHeaders: whole})
+			}
+		}
+		data := func() error { return framer.WriteData(1, true, []byte("body")) }
+		ack := func() error { return framer.WritePing(true, [8]byte{}) }
+		read := func() error { _, _ = conn.Read(nil); return nil }
+		wait := func() error { time.Sleep(longestHeld); synctest.Wait(); return nil }
+		for _, step := range []struct {
+			name   string
+			do     func() error
+			writes int
+		}{
+			{"headers", headers(false, true), 0},
+			{"their body", data, 1},
+			{"headers without a body", headers(true, true), 1},
+			{"headers", headers(false, true), 0},
+			{"those of another request", headers(false, true), 0},
+			{"a reset", func() error { return framer.WriteRSTStream(1, http2.ErrCodeCancel) }, 1},
+			{"half of the headers", headers(false, false), 1},
+			{"the other half", func() error { return framer.WriteContinuation(1, true, nil) }, 0},
+			{"a closed window", wait, 1},
+			{"the body", data, 1},
+			{"the answer to a PING", ack, 0},
+			{"a request", headers(true, true), 1},
+			{"the answer to a PING", ack, 0},
+			{"nothing else to do", read, 1},
+			{"nothing held", read, 0},
+			{"nothing held", wait, 0},
+			{"a PING", func() error { return framer.WritePing(false, [8]byte{}) }, 1},
+		} {
+			before := sent.writes
+			must.OK(t, step.do())
+			if n := sent.writes - before; n != step.writes {
+				t.Errorf("%s: %d writes, want %d", step.name, n, step.writes)
+			}
+			if step.writes > 0 && !bytes.Equal(sent.bytes, all.Bytes()) {
+				t.Fatalf("%s: the bytes differ", step.name)
+			}
+		}
+	})
 }
 
 // TestLiveness checks that a peer that leaves a PING unanswered is dead, and that only
