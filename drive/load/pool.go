@@ -42,10 +42,46 @@ func (o *outcome) fail(kind failure, why error) { o.failed, o.kind, o.why = true
 type slot struct {
 	id     int32
 	caller caller
-	jobs   chan int64 // numbers of the requests to make
+	jobs   chan int64   // numbers of the requests to make
+	ctx    *callContext // nil before the first call and after one that took too long
 	freeAt int64
 	req    request
 	busy   bool
+}
+
+// callContext is the context of a slot's calls, one after the other, until one takes too long.
+// A new context for each would cost a tenth of a call.
+type callContext struct {
+	context.Context
+	deadline time.Time   // of the current call
+	timer    *time.Timer // ends it
+}
+
+// Deadline implements [context.Context].
+func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// Err implements [context.Context].
+func (c *callContext) Err() error {
+	if c.Context.Err() != nil && expired(c) {
+		return context.DeadlineExceeded
+	}
+	return c.Context.Err()
+}
+
+// call makes request number n, which fails at the deadline or once ctx ends.
+func (s *slot) call(ctx context.Context, deadline time.Time, n int64) outcome {
+	if left := time.Until(deadline); s.ctx != nil {
+		s.ctx.deadline = deadline
+		s.ctx.timer.Reset(left)
+	} else {
+		ctx, cancel := context.WithCancel(ctx)
+		s.ctx = &callContext{ctx, deadline, time.AfterFunc(left, cancel)}
+	}
+	out := s.caller.call(s.ctx, n)
+	if !s.ctx.timer.Stop() {
+		s.ctx = nil
+	}
+	return out
 }
 
 // pool sends a schedule through libraries that block. One goroutine paces: it waits with
@@ -202,8 +238,6 @@ func (p *pool) serve(s *slot) {
 // rate max.
 func (p *pool) one(s *slot, n int64) (again bool) {
 	sent := p.now()
-	ctx, cancel := context.WithDeadline(p.ctx, p.epoch.Add(time.Duration(sent)+p.timeout))
-	defer cancel()
 	p.mu.Lock()
 	if p.over {
 		p.mu.Unlock()
@@ -212,7 +246,7 @@ func (p *pool) one(s *slot, n int64) (again bool) {
 	p.rec.sent(&s.req, s.freeAt, sent)
 	p.mu.Unlock()
 
-	out := s.caller.call(ctx, n)
+	out := s.call(p.ctx, p.epoch.Add(time.Duration(sent)+p.timeout), n)
 
 	done := p.now()
 	p.mu.Lock()
