@@ -35,12 +35,17 @@ func (w *Worker) grpcsServer(l net.Listener) (server, error) {
 	return w.serveGRPC(l, grpc.Creds(credentials.NewTLS(config)))
 }
 
+// handlers is the number of goroutines that remain to answer calls. New ones, which answer the
+// calls beyond these, grow their stacks in each call.
+const handlers = 64
+
 func (w *Worker) newGRPCServer(more ...grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(more,
 		grpc.ForceServerCodecV2(rawgrpc.Codec{}),
 		grpc.MaxRecvMsgSize(int(w.options.MaxBodyBytes)),
 		grpc.MaxSendMsgSize(control.MaxResponse),
 		grpc.MaxConcurrentStreams(1000),
+		grpc.NumStreamWorkers(handlers),
 		grpc.MaxHeaderListSize(uint32(w.options.MaxHeaderBytes)),
 		grpc.ConnectionTimeout(w.options.ReadTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: w.options.IdleTimeout}),
