@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
@@ -38,8 +38,8 @@ func (i *Istiods) Watch(ctx context.Context, w IstiodWatch) (seen IstiodSeen, er
 	if seen.Version, err = i.Settings(ctx, e); err != nil {
 		return seen, err
 	}
-	var note string
-	if e.Known, note, err = w.Ask(ctx, seen.Version); err != nil {
+	var said string
+	if e.Known, said, err = w.Ask(ctx, seen.Version); err != nil {
 		return seen, err
 	}
 	recorder, remove, err := TemporaryRecorder()
@@ -64,29 +64,56 @@ func (i *Istiods) Watch(ctx context.Context, w IstiodWatch) (seen IstiodSeen, er
 		return seen, err
 	}
 	seen.Signals.Source = e.Source
-	if e.Notes = append(e.Notes, problems...); note != "" {
-		e.Notes = append(e.Notes, note)
+	if e.Notes = append(e.Notes, note.Texts(problems)...); said != "" {
+		e.Notes = append(e.Notes, said)
 	}
 	return seen, nil
 }
 
+// Readings of a watch that failed.
+var (
+	istiodsNotListed = note.Define("watch_istiods_not_listed", "istiod's pods could not be listed in %d of %d readings, at first: %v")
+	istiodNotScraped = note.Define("watch_istiod_not_scraped", "istiod's metrics were not read whole in %d of %d readings, at first: %v")
+	kubeletNotRead   = note.Define("watch_kubelet_not_scraped", "the kubelets' metrics of istiod were not read whole in %d of %d readings, at first: %v")
+)
+
+// failed counts the readings in which something could not be read.
+type failed struct {
+	times, last int
+	first       signals.Problem
+}
+
 // scrape scrapes for the time of the watch; first and last are its first and last reading.
-func (w IstiodWatch) scrape(ctx context.Context, s *signals.Scraper) (first, last time.Time, problems []string, err error) {
+func (w IstiodWatch) scrape(ctx context.Context, s *signals.Scraper) (first, last time.Time, problems []note.Note, err error) {
 	watching, cancel := context.WithTimeout(ctx, w.Duration)
 	defer cancel()
-	err = s.Run(watching, w.Interval, func(at time.Time, now []string) error {
+	readings, failures := 0, map[*note.Kind]*failed{}
+	err = s.Run(watching, w.Interval, func(at time.Time, now []signals.Problem) error {
+		readings++
 		if first.IsZero() {
 			first = at
 		}
 		last = at
 		w.Say(fmt.Sprintf("watching istiod for %s", w.Duration))
 		for _, p := range now {
-			if note := "not read: " + p; !slices.Contains(problems, note) {
-				problems = append(problems, note)
+			kind := map[string]*note.Kind{"": istiodsNotListed, "kubelet": kubeletNotRead}[p.Labels["job"]]
+			if kind == nil {
+				kind = istiodNotScraped
+			}
+			if failures[kind] == nil {
+				failures[kind] = &failed{first: p}
+			}
+			if f := failures[kind]; f.last != readings {
+				f.times, f.last = f.times+1, readings
 			}
 		}
 		return nil
 	})
+	for _, kind := range []*note.Kind{istiodsNotListed, istiodNotScraped, kubeletNotRead} {
+		if f := failures[kind]; f != nil {
+			problems = append(problems, kind.Of(f.times, readings, f.first))
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return first, last, problems, context.Cause(ctx)

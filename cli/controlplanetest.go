@@ -109,7 +109,7 @@ func (f *pushTestFlags) open(ctx context.Context, remote *signals.Remote) (close
 	f.Mark = func(ctx context.Context) (time.Time, error) {
 		at, problems, err := scraper.Scrape(ctx)
 		if err == nil && len(problems) > 0 {
-			err = fmt.Errorf("read istiod: %s", strings.Join(problems, "; "))
+			err = fmt.Errorf("read istiod: %v", problems)
 		}
 		return at, err
 	}

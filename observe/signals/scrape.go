@@ -22,6 +22,19 @@ type Target struct {
 	Every time.Duration
 }
 
+// Problem is a target that was not read. Without labels, the targets could not be listed.
+type Problem struct {
+	Labels map[string]string
+	Err    error
+}
+
+func (p Problem) String() string {
+	if p.Labels == nil {
+		return p.Err.Error()
+	}
+	return fmt.Sprintf("%s: %v", MetricUp+key(p.Labels), p.Err)
+}
+
 // MetricUp is 1 for a target that was read and 0 for one that was not, as in
 // Prometheus.
 const MetricUp = "up"
@@ -44,13 +57,13 @@ type Scraper struct {
 // one timestamp, which it returns. A target that does not respond is recorded
 // as down and returned among the problems; err is set if the recording cannot
 // continue.
-func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, err error) {
+func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []Problem, err error) {
 	if s.read == nil {
 		s.read = map[string]time.Time{}
 	}
 	if time.Since(s.discovered) >= cmp.Or(s.RediscoverEvery, 10*time.Second) {
-		if problem := s.discover(ctx); problem != "" {
-			problems = append(problems, problem)
+		if err := s.discover(ctx); err != nil {
+			problems = append(problems, Problem{Err: err})
 		}
 	}
 	at = time.Now()
@@ -85,7 +98,7 @@ func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, 
 		}
 		if pages[i].err != nil {
 			up = 0
-			problems = append(problems, fmt.Sprintf("%s: %v", MetricUp+key(t.Labels), pages[i].err))
+			problems = append(problems, Problem{t.Labels, pages[i].err})
 			s.discovered = time.Time{}
 			if err := s.Recorder.Gone(at, t.Labels); err != nil {
 				return at, problems, err
@@ -100,16 +113,13 @@ func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, 
 
 // discover lists the targets again and ends the series of those that
 // disappeared.
-func (s *Scraper) discover(ctx context.Context) (problem string) {
+func (s *Scraper) discover(ctx context.Context) error {
 	found, err := s.Discover(ctx)
 	if err != nil {
-		return err.Error() // the known targets may still respond
+		return err // the known targets may still respond
 	}
 	s.targets, s.discovered = found, time.Now()
-	if err := s.Recorder.endOthers(s.discovered, found); err != nil {
-		return err.Error()
-	}
-	return ""
+	return s.Recorder.endOthers(s.discovered, found)
 }
 
 // Targets returns the number of known targets.
@@ -148,7 +158,7 @@ func keepLines(page []byte, keep func([]byte) bool) []byte {
 // Run scrapes at every interval until ctx ends, and calls each after every
 // scrape. It returns nil when ctx ends. A scrape that takes longer than the
 // interval skips the next one.
-func (s *Scraper) Run(ctx context.Context, interval time.Duration, each func(at time.Time, problems []string) error) error {
+func (s *Scraper) Run(ctx context.Context, interval time.Duration, each func(at time.Time, problems []Problem) error) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {

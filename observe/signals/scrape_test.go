@@ -151,7 +151,7 @@ func TestNothingIsLeft(t *testing.T) {
 		a := &served{labels: map[string]string{"pod": "a"}, page: "n 1\n"}
 		s := &Scraper{Recorder: r, Discover: func(context.Context) ([]Target, error) { return []Target{a.target()}, nil }}
 		ctx, cancel := context.WithCancel(context.Background())
-		must.OK(t, s.Run(ctx, time.Millisecond, func(time.Time, []string) error {
+		must.OK(t, s.Run(ctx, time.Millisecond, func(time.Time, []Problem) error {
 			if a.reads > 5 {
 				cancel()
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/mesh"
@@ -52,7 +51,7 @@ func (w *seriesWatch) scrape(ctx context.Context) {
 	}
 	if len(problems) > 0 {
 		if w.lacking++; w.example == "" {
-			w.example = strings.Join(problems, "; ")
+			w.example = fmt.Sprint(problems)
 		}
 	}
 }
