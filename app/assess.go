@@ -62,7 +62,9 @@ type Assessment struct {
 	// configuration alone, who calls whom. nil: none. Its series must have Matchers, as in PromQL.
 	Prometheus *signals.Remote
 	Matchers   string
-	Warn       func(text string)
+	// PrometheusAt is the end of the time over which Prometheus is asked; zero: now. A running mesh is not read then.
+	PrometheusAt time.Time
+	Warn         func(text string)
 }
 
 // Made is what an assessment made of a mesh's configuration.
@@ -84,7 +86,10 @@ func (o Assessment) Assess(ctx context.Context) (a assess.Assessment, made Made,
 	}
 	var e assess.Evidence
 	var inv *generate.Inventory
-	from, err := o.Istiod.Open(ctx, o.PodNamespace, feature)
+	var from *Istiods
+	if err = errPast; o.PrometheusAt.IsZero() {
+		from, err = o.Istiod.Open(ctx, o.PodNamespace, feature)
+	}
 	switch {
 	case err == nil:
 		defer from.Close()
@@ -98,6 +103,9 @@ func (o Assessment) Assess(ctx context.Context) (a assess.Assessment, made Made,
 	a, err = o.conclude(e, runs)
 	return a, Made{inv, e.Sidecars}, err
 }
+
+// errPast is why a mesh is not read when Prometheus is asked about an earlier time.
+var errPast = errors.New("the mesh itself is read only as it is now, and --prometheus-time asks for an earlier time")
 
 // meshRead is what reads a running mesh.
 type meshRead struct {

@@ -39,6 +39,11 @@ type OpenFile func(ctx context.Context, name string, f func(io.Reader) error) er
 // nothing of a mesh, is an unknown.
 func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile) (a assess.Assessment, made Made, err error) {
 	runs, err := o.unitCosts(ctx)
+	for _, name := range files {
+		if err := refuseBlocks(name); err != nil {
+			return a, made, err
+		}
+	}
 	if err != nil {
 		return a, made, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/assess"
@@ -58,7 +59,10 @@ func (r *meshRead) askPrometheus(ctx context.Context) error {
 		return nil
 	}
 	r.Prometheus.Whole() // a part of the series would be a part of the requests
-	p := &promRead{meshRead: r, source: r.Prometheus, selector: r.Matchers, window: max(r.Duration, leastWindow), end: time.Now()}
+	p := &promRead{meshRead: r, source: r.Prometheus, selector: r.Matchers, window: max(r.Duration, leastWindow), end: r.PrometheusAt}
+	if p.end.IsZero() {
+		p.end = time.Now()
+	}
 	if r.e.WindowS == 0 {
 		r.e.WindowS = p.window.Seconds()
 	}
@@ -68,6 +72,9 @@ func (r *meshRead) askPrometheus(ctx context.Context) error {
 // fromPrometheus reads a mesh whose API server cannot be asked, for a reason, from Prometheus alone.
 func (o Assessment) fromPrometheus(ctx context.Context, reason error) (assess.Evidence, *generate.Inventory, error) {
 	r := newMeshRead(o, "the mesh of "+o.Prometheus.String(), nil, nil)
+	if !o.PrometheusAt.IsZero() {
+		r.e.At = o.PrometheusAt
+	}
 	r.unknown(assess.NotRead.Of(reason))
 	if err := r.askPrometheus(ctx); err != nil {
 		return r.e, nil, err
@@ -95,7 +102,11 @@ func (p *promRead) readAll(ctx context.Context) {
 	p.podless = map[string]bool{}
 	names := []string{generate.MetricRequests, generate.MetricConnections, metricClosed, metricBuild, metricCPU, metricMemory, metricServices, metricPodInfo,
 		"istio_request_bytes_sum", "istio_response_bytes_sum"}
+	for _, name := range histograms {
+		names = append(names, name, name+"_count")
+	}
 	p.has, p.err = p.source.Has(ctx, names, p.end.Add(-p.window), p.end)
+	p.nativeAlone(slices.DeleteFunc(slices.Clone(histograms), func(name string) bool { return !p.has[name] || p.has[name+"_count"] }))
 	if !p.oneCluster(ctx) {
 		return
 	}
@@ -111,6 +122,16 @@ func (p *promRead) readAll(ctx context.Context) {
 		if step(ctx); p.err != nil {
 			return
 		}
+	}
+}
+
+// histograms are those that an assessment reads in their classic form: a series of such a name is a native histogram.
+var histograms = []string{"istio_request_bytes", "istio_response_bytes", "pilot_debounce_time", "pilot_proxy_convergence_time", "pilot_proxy_queue_time", "pilot_pushcontext_init_seconds", "pilot_xds_push_time"}
+
+// nativeAlone reports histograms that there are as native ones alone.
+func (r *meshRead) nativeAlone(names []string) {
+	if len(names) > 0 {
+		r.unknown(assess.Native.Of(strings.Join(names, ", ")))
 	}
 }
 
@@ -278,6 +299,7 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // readAnswers reads what saved answers of Prometheus tell.
 func (r *filesRead) readAnswers(ctx context.Context) error {
+	r.nativeAlone(r.answers.Native())
 	if r.answers.Empty() {
 		return nil
 	}

@@ -115,9 +115,14 @@ func (m metrics) answer(from, to time.Time) string {
 // prometheus serves metrics of the last minutes.
 func (m metrics) prometheus(t *testing.T, since time.Duration) *signals.Remote {
 	t.Helper()
+	return m.between(t, time.Now().Add(-since), time.Now().Add(time.Minute))
+}
+
+// between serves metrics of a period.
+func (m metrics) between(t *testing.T, from, to time.Time) *signals.Remote {
+	t.Helper()
 	var a signals.Answers
-	now := time.Now()
-	must.OK(t, a.Read(strings.NewReader(m.answer(now.Add(-since), now.Add(time.Minute)))))
+	must.OK(t, a.Read(strings.NewReader(m.answer(from, to))))
 	series, err := a.Source("metrics")
 	must.OK(t, err)
 	return served(t, func(w http.ResponseWriter, r *http.Request) {
@@ -367,6 +372,8 @@ func TestAssessPrometheusLacks(t *testing.T) {
 	for series, v := range shopMetrics(podTarget) {
 		nameless[regexp.MustCompile(`,container="[^"]*"`).ReplaceAllString(series, "")] = v
 	}
+	native := without("istio_request_bytes_sum", "istio_request_bytes_count")
+	native[`istio_request_bytes{namespace="shop",pod="cart-7d4b9f8c5-abcde",reporter="source"}`] = 1
 	upgraded := shopMetrics(podTarget)
 	upgraded[`istio_build{job="pods",namespace="istio-system",pod="istiod-canary-7d4b9f8c5-abcde",component="pilot",tag="1.21.0"}`] = 1
 	for name, c := range map[string]struct {
@@ -383,6 +390,7 @@ func TestAssessPrometheusLacks(t *testing.T) {
 		"one side":         {oneSided, []assess.Gap{assess.NoReporter, assess.NoCounters}, []assess.Gap{assess.Unscraped}},
 		"no requests":      {without("kube_pod_container_resource_requests", "kube_pod_container_resource_limits"), []assess.Gap{assess.NoResources}, []assess.Gap{assess.UnknownUse}},
 		"two istiods":      {upgraded, []assess.Gap{assess.SeveralIstiods}, []assess.Gap{assess.NotWatched}},
+		"native":           {native, []assess.Gap{assess.Native, assess.NoPayloads}, nil},
 		"no pods named":    {shopMetrics(`job="x",k=%q,instance=%q`), []assess.Gap{assess.NoPodLabel, assess.NoCounters}, []assess.Gap{assess.NoRates}},
 	} {
 		a := alone(t, c.of.prometheus(t, 10*time.Minute), Assessment{})
@@ -476,6 +484,12 @@ func TestAssessAnswers(t *testing.T) {
 	if checkShop(t, "range", a); !assess.FileNameless.In(a.Unknown) || a.WindowS < 599 || a.WindowS > 601 {
 		t.Errorf("over %g s: %v", a.WindowS, a.Unknown)
 	}
+	native := `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"pilot_xds_push_time"},"histograms":[[1000,{"count":"5","sum":"2"}]]}]}}`
+	if n := assessed(map[string]string{"range.json": whole, "native.json": native}); !assess.Native.In(n.Unknown) || assess.Native.In(a.Unknown) {
+		t.Errorf("native histograms: %v", n.Unknown)
+	} else {
+		checkShop(t, "beside native histograms", n)
+	}
 	// Metrics that were queried at other times are each over their own.
 	split := map[string]string{}
 	for i, names := range [][]string{{"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "kube_pod_container_resource_requests", "kube_pod_container_resource_limits", "kube_pod_info"}, {"istio_"}, {"pilot_", "process_"}} {
@@ -497,6 +511,21 @@ func TestAssessAnswers(t *testing.T) {
 	once := assessed(map[string]string{"x": shopMetrics(podTarget).answer(from, from)})
 	if !assess.NoRates.In(once.Unknown) || once.Traffic != nil || once.Mesh.Count(assess.Sidecar) != 2 {
 		t.Errorf("one answer: %+v, %v", once.Traffic, once.Unknown)
+	}
+}
+
+// A Prometheus is asked about an earlier time, when a mesh that runs now is not read.
+func TestAssessPrometheusAt(t *testing.T) {
+	at := time.Now().Add(-48 * time.Hour)
+	o := Assessment{Istiod: Istiod{Where: Where{Lab: lab.KindLocal}}, Prometheus: shopMetrics(podTarget).between(t, at.Add(-10*time.Minute), at)}
+	o.Duration, o.PrometheusAt = 5*time.Minute, at
+	a, _, err := o.Assess(t.Context())
+	must.OK(t, err)
+	if checkShop(t, "then", a); !a.At.Equal(at) {
+		t.Errorf("at %v", a.At)
+	}
+	if now := alone(t, o.Prometheus, Assessment{}); now.Traffic != nil {
+		t.Errorf("now: %+v", now.Traffic)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,7 @@ type assessFlags struct {
 	with       []string
 	against    string
 	prometheus prometheusFlags
+	at         string // the time at which Prometheus is asked
 	prices     assess.Prices
 }
 
@@ -78,6 +80,7 @@ func newAssessCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.model, "model", "", "`FILE` with a capacity model of istiod, as written by assess capacity fit")
 	flags.StringArrayVar(&f.with, "with", nil, "`RUN` that compared data-plane modes, or a file written by unit-costs; may be repeated")
 	f.prometheus.register(flags, "also query the Prometheus server at this `URL`", "prometheus-selector")
+	flags.StringVar(&f.at, "prometheus-time", "", "ask Prometheus about the --duration before this `TIME`, such as 2026-11-30T09:00:00Z, and do not read the running mesh (default: now)")
 	flags.StringVar(&f.against, "against", "", "also report changes since an earlier assessment of the same mesh, in this `DIR`")
 	flags.Float64Var(&f.prices.Core, "core-month", 0, "price of a core per month")
 	flags.Float64Var(&f.prices.GB, "gb-month", 0, "price of a GB of memory per month")
@@ -120,6 +123,11 @@ func runAssess(ctx context.Context, env *Env, f assessFlags) (err error) {
 	}
 	if o.Prometheus != nil {
 		defer o.Prometheus.Close()
+	}
+	if f.at != "" {
+		if o.PrometheusAt, err = time.Parse(time.RFC3339, f.at); err != nil || o.Prometheus == nil {
+			return errs.Usage("--prometheus-time must be a time such as 2026-11-30T09:00:00Z, and requires --prometheus-url")
+		}
 	}
 	if f.model != "" {
 		if o.Model, err = readModel(ctx, f.model); err != nil {

@@ -71,6 +71,7 @@ var (
 	// Prometheus.
 	NoPrometheus    = gap(SectionMesh, "no_prometheus", "what Prometheus tells: %v", "the address of a Prometheus server that answers, and --prometheus-header if it asks who you are")
 	NotScraped      = gap(SectionMesh, "not_scraped", "what %s tells: Prometheus has none of it in the last %.0f s", "a scrape job for proxies (port 15020), istiod (15014) or the kubelets' cAdvisor")
+	Native          = gap(SectionMesh, "native_histograms", "what %v tell: they are native histograms, which are not read", "classic histograms: always_scrape_classic_histograms: true in the scrape job")
 	SeveralClusters = gap(SectionMesh, "several_clusters", "what Prometheus tells: it has series of several clusters (%s)", "--prometheus-selector with one of them; of saved answers, the answers of one")
 	ShortHistory    = gap(SectionMesh, "short_history", "what was before: Prometheus has %.0f s of the last %.0f s, and rates are over these", "another assessment later, or less --duration")
 	NoRates         = gap(SectionMesh, "no_rates", "rates of %s: no series has two samples, in %.0f s", "more --duration, or of files a second answer some minutes later")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 type Answers struct {
 	series map[labels.Labels]*savedSeries
 	points int
+	native map[string]bool // names of native histograms
 }
 
 // savedSeries is one series of all files; its points are in any order.
@@ -47,9 +49,14 @@ var ErrNameless = errors.New("the series have no names")
 func (a *Answers) Read(in io.Reader) error {
 	var read []savedSeries
 	points, nameless := 0, 0
+	native := map[string]bool{}
 	err := walkAnswer(in, func(metric map[string]string, values []point) error {
-		if metric[metricName] == "" {
+		switch {
+		case metric[metricName] == "":
 			nameless++
+			return nil
+		case len(values) == 0:
+			native[metric[metricName]] = true
 			return nil
 		}
 		points += len(values)
@@ -69,13 +76,17 @@ func (a *Answers) Read(in io.Reader) error {
 	switch {
 	case err != nil:
 		return err
-	case nameless > 0 && len(read) == 0:
+	case nameless > 0 && len(read)+len(native) == 0:
 		return ErrNameless
 	}
 	for _, s := range read {
 		a.add(s)
 	}
 	a.points += points
+	if a.native == nil {
+		a.native = map[string]bool{}
+	}
+	maps.Copy(a.native, native)
 	return nil
 }
 
@@ -89,6 +100,9 @@ func (a *Answers) add(s savedSeries) {
 	}
 	a.series[s.labels] = &s
 }
+
+// Native returns the names of native histograms, which are not read, sorted.
+func (a *Answers) Native() []string { return slices.Sorted(maps.Keys(a.native)) }
 
 // Empty reports whether there are no series.
 func (a *Answers) Empty() bool { return len(a.series) == 0 }
@@ -169,7 +183,8 @@ func (a *Answers) Source(name string) (*Series, error) {
 	return &Series{memory: m, engine: newEngine(), name: name}, nil
 }
 
-// walkAnswer calls take for each series of a response, or of the list in it.
+// walkAnswer calls take for each series of a response, or of the list in it. Native histograms have
+// no values.
 func walkAnswer(in io.Reader, take func(metric map[string]string, values []point) error) error {
 	w := answerWalk{in: &rationed{in: in, left: maxElement}, take: take}
 	w.json = json.NewDecoder(w.in)
@@ -270,11 +285,7 @@ func (w *answerWalk) series() error {
 		if err := w.json.Decode(&s); err != nil {
 			return fmt.Errorf("result: %w", err)
 		}
-		values := s.points()
-		if len(values) == 0 { // a native histogram
-			continue
-		}
-		if err := w.take(s.Metric, values); err != nil {
+		if err := w.take(s.Metric, s.points()); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+)
+
+// errBlocks is returned for a folder of Prometheus' storage.
+var errBlocks = errs.WithCode(fmt.Errorf("this is the storage of a Prometheus, such as a snapshot, which only a Prometheus reads"), errs.CodeUsage)
+
+// refuseBlocks returns an error if a folder has blocks of Prometheus' storage, with the commands that assess them.
+func refuseBlocks(name string) error {
+	metas, _ := filepath.Glob(filepath.Join(name, "*", "meta.json")) // it has no malformed pattern, or is no folder
+	var newest int64
+	blocks := false
+	for _, path := range metas {
+		var meta struct {
+			ULID    string `json:"ulid"`
+			MaxTime int64  `json:"maxTime"` // Unix ms, exclusive
+		}
+		if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &meta) == nil && meta.ULID != "" {
+			blocks, newest = true, max(newest, meta.MaxTime)
+		}
+	}
+	if !blocks {
+		return nil
+	}
+	return errs.WithHint(fmt.Errorf("%s: %w", name, errBlocks), `start one, and assess the time before its newest block ends:
+prometheus --config.file=/dev/null --storage.tsdb.path=%s --storage.tsdb.retention.time=100y --web.listen-address=127.0.0.1:9090
+meshtrial assess --prometheus-url http://127.0.0.1:9090 --prometheus-time %s --duration 10m`, name, time.UnixMilli(newest).UTC().Format(time.RFC3339))
+}
