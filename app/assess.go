@@ -52,7 +52,7 @@ type Assessment struct {
 	Calls CallSources
 	// Scopes says how Sidecars are generated; nil: the defaults.
 	Scopes *generate.Options
-	Model  *model.Model // of istiod's capacity; nil for none
+	Model  *model.Model // of istiod's capacity; nil for what ships
 	Runs   []string     // directories of runs with unit costs, or files of these; nil for what ships
 	Prices assess.Prices
 	// Apart is the time between two metrics pages of one istiod, in the order of the files, where the

@@ -17,7 +17,7 @@ import (
 
 // conclude assesses evidence, with what runs say of the mesh that it is of.
 func (o Assessment) conclude(e assess.Evidence, runs []measuredRun) (assess.Assessment, error) {
-	e.Model, e.Prices, e.Istiod = o.Model, o.Prices, cmp.Or(e.Istiod, e.OneIstiod())
+	e.Prices, e.Istiod = o.Prices, cmp.Or(e.Istiod, e.OneIstiod())
 	shipped := len(o.Runs) == 0
 	sizings := slices.DeleteFunc(slices.Clone(runs), func(run measuredRun) bool { return !sizes(run.Run) })
 	e.Runs = len(sizings)
@@ -46,8 +46,12 @@ func (o Assessment) conclude(e assess.Evidence, runs []measuredRun) (assess.Asse
 		}
 		e.Modes = append(e.Modes, modes...)
 	}
-	if len(e.Modes) == 0 {
-		return a, nil
+	if e.Model = o.Model; e.Model == nil && o.Section == "" {
+		var err error
+		if e.Model, err = shippedModel(); err != nil {
+			return a, err
+		}
+		e.ModelShipped = true
 	}
 	return assess.Assess(e), nil
 }

@@ -54,8 +54,8 @@ func TestAssessStudies(t *testing.T) {
 	labtest.Namespace(t, w.lab, "planted")
 	labtest.Kubectl(t, w.lab, luaFilter, "apply", "-f", "-")
 	first := w.whileItRuns()
-	for _, gap := range []assess.Gap{assess.NoModel, assess.NoHTTPOpen} {
-		if gap.In(first.Unknown) != (gap == assess.NoModel) {
+	for _, gap := range []assess.Gap{assess.NoOwnModel, assess.NoHTTPOpen} {
+		if gap.In(first.Unknown) != (gap == assess.NoOwnModel) {
 			t.Errorf("unknown at first: %v", first.Unknown)
 		}
 	}
@@ -89,7 +89,7 @@ func TestAssessStudies(t *testing.T) {
 	model := filepath.Join(w.dir, "model.json")
 	m.Succeeds(t, "assess", "capacity", "fit", runs[assess.StudyCapacity], "-o", model)
 	settled := w.whileItRuns("--with", runs[assess.StudyLatency], "--with", runs[assess.StudyModes], "--model", model)
-	for _, gap := range []assess.Gap{assess.NoLatency, assess.NoUnitCosts, assess.NoModel, assess.NoCapacity, assess.OtherBuild} {
+	for _, gap := range []assess.Gap{assess.NoLatency, assess.NoUnitCosts, assess.NoOwnModel, assess.OtherModel, assess.NoCapacity, assess.OtherBuild} {
 		if gap.In(settled.Unknown) {
 			t.Errorf("still unknown: %v", settled.Unknown)
 		}

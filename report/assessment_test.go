@@ -76,9 +76,10 @@ func assessed() assess.Assessment {
 	a := assess.Assess(e)
 	mesh := model.Default()
 	mesh.Proxies, mesh.Services, mesh.Rate, mesh.Replicas = 9, 1200, 0.5, 2
-	a.Capacity = &model.Prediction{Mesh: mesh, Level: 0.9, Pairs: 100, KeepsUp: true, Outputs: []model.Predicted{{Name: model.OutConvergenceP99, Unit: "s", Interval: model.Interval{Estimate: 1.2, Low: 0.9, High: 1.8}}},
+	a.Capacity = &assess.Capacity{Shipped: true, Runs: []model.Source{{Run: "capacity-holdout-1", Study: "capacity-holdout", Machine: "2 x EPYC", Istiod: "1.31.0", Trials: 14}}, Notes: []model.Note{{Code: model.NoteShared, N: 3, Of: 14}}, Prediction: &model.Prediction{Mesh: mesh, Level: 0.9, Pairs: 100, KeepsUp: true, Outputs: []model.Predicted{{Name: model.OutConvergenceP99, Unit: "s", Interval: model.Interval{Estimate: 1.2, Low: 0.9, High: 1.8}}},
 		Limits: &model.Limits{BoundS: 5, Rate: 8, Proxies: 2400, RateEnd: model.End{Code: model.EndConvergence, Seconds: 5.2}, ProxiesEnd: model.End{Code: model.EndQueue, Seconds: 9}, RateBeyond: 1, ProxiesBeyond: 6},
-		Loss:   &model.Loss{Proxies: 5, Replicas: 1, Half: 0.4, All: 1.1, Pairs: 3, ConvergenceP99: 2, CPU: 0.3}, Storm: &model.Loss{Proxies: 9, Replicas: 2, Half: 0.5, All: 1.3, Pairs: 3, ConvergenceP99: 2, CPU: 0.5}}
+		Loss:   &model.Loss{Proxies: 5, Replicas: 1, Half: 0.4, All: 1.1, Pairs: 3, ConvergenceP99: 2, CPU: 0.3}, Storm: &model.Loss{Proxies: 9, Replicas: 2, Half: 0.5, All: 1.3, Pairs: 3, ConvergenceP99: 2, CPU: 0.5},
+		Outside: model.Outside{Times: 4, Beyond: []model.Respect{{Code: model.RespectServices, Value: 1200, Measured: [2]float64{50, 300}, Times: 4}}, Below: []model.Respect{{Code: model.RespectProxies, Value: 4.5, Measured: [2]float64{50, 300}}}}}}
 	old := a
 	old.Cost.Uses = append([]assess.Use{}, old.Cost.Uses...)
 	old.Cost.Uses[0].Used.Cores /= 2

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
-	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/observe/signals"
@@ -32,12 +31,12 @@ type Assessment struct {
 	Profiles      []Profiled       `json:"profiles,omitempty"`
 	Configuration *Configuration   `json:"configuration,omitempty"`
 	// Namespaces are those with sidecars, most sidecars first.
-	Namespaces []Namespace       `json:"namespaces,omitempty"`
-	Modes      []Modes           `json:"modes,omitempty"`
-	Capacity   *model.Prediction `json:"capacity,omitempty"`
-	Against    *Against          `json:"against,omitempty"`
-	Settle     []Study           `json:"settle"`
-	Unknown    []Unknown         `json:"unknown"`
+	Namespaces []Namespace `json:"namespaces,omitempty"`
+	Modes      []Modes     `json:"modes,omitempty"`
+	Capacity   *Capacity   `json:"capacity,omitempty"`
+	Against    *Against    `json:"against,omitempty"`
+	Settle     []Study     `json:"settle"`
+	Unknown    []Unknown   `json:"unknown"`
 }
 
 // Mesh is what there is.

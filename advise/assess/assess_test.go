@@ -123,7 +123,7 @@ func TestUnknown(t *testing.T) {
 		e         Evidence
 		is, isNot []Gap
 	}{
-		"nothing":        {Evidence{}, []Gap{NoModel, NoPrices}, []Gap{NoCounters, NoSlope, NoLatency, NoUnitCosts}},
+		"nothing":        {Evidence{}, []Gap{NoPrices}, []Gap{NoCounters, NoSlope, NoLatency, NoUnitCosts}},
 		"quiet":          {Evidence{Proxies: quiet}, []Gap{NoRequests, NoStated, NoPayloads}, []Gap{NoSlope, SomeProxies}},
 		"blind":          {Evidence{Proxies: blind}, []Gap{NoCounters, UnknownUse, NoSlope, NoStated}, []Gap{NoRequests}},
 		"some":           {Evidence{Proxies: half}, []Gap{SomeProxies, NoStated}, []Gap{NoSlope}},

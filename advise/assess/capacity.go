@@ -10,10 +10,18 @@ import (
 // lateAfter is the p99 of convergence, in seconds, beyond which changes count as late.
 const lateAfter = 5
 
+// Capacity is how far istiod is from its limits, by a capacity model.
+type Capacity struct {
+	*model.Prediction
+	// Shipped says that the model ships with the program. Runs are those that it was fitted to.
+	Shipped bool           `json:"model_shipped,omitempty"`
+	Runs    []model.Source `json:"model_runs"`
+	Notes   []model.Note   `json:"model_notes,omitempty"`
+}
+
 // capacity predicts this mesh by the model, and how far it is from the limits.
 func (a *Assessment) capacity(e Evidence) {
 	if e.Model == nil {
-		a.add(NoModel.Of())
 		return
 	}
 	m, err := a.modelled(e)
@@ -37,7 +45,15 @@ func (a *Assessment) capacity(e Evidence) {
 		a.add(NoCapacity.Of(err))
 		return
 	}
-	a.Capacity = p
+	a.Capacity = &Capacity{p, e.ModelShipped, e.Model.Runs, e.Model.Notes}
+	if e.ModelShipped {
+		a.add(NoOwnModel.Of())
+	}
+	for _, r := range e.Model.Runs {
+		if r.Istiod != "" && a.Mesh.Istiod != "" && r.Istiod != a.Mesh.Istiod {
+			a.add(OtherModel.Of(r.Run, r.Istiod, a.Mesh.Istiod))
+		}
+	}
 }
 
 // modelled is this mesh as the model takes it.

@@ -58,8 +58,9 @@ type Evidence struct {
 	AccessLogs *Logged
 	// Profiles are istiod's.
 	Profiles []Profiled
-	// Model is of istiod's capacity; nil without one.
-	Model *model.Model
+	// Model is of istiod's capacity; nil without one. ModelShipped says that it ships with the program.
+	Model        *model.Model
+	ModelShipped bool
 	// Modes are what runs say of ways to carry the requests of this mesh.
 	Modes []Modes
 	Runs  int // that Modes were asked of

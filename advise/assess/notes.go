@@ -119,6 +119,7 @@ var (
 	NoUnitCosts = gap(SectionModes, "no_unit_costs", "whether sidecars or ambient take less for this mesh: no unit costs were measured", "the study sidecars-or-ambient of this assessment, then --with its run")
 	NoStated    = gap(SectionModes, "mesh_not_stated", "whether sidecars or ambient take less for this mesh: %s is unknown", "what the section on traffic lacks")
 	OtherBuild  = gap(SectionModes, "other_version", "how far the unit costs of run %s hold: they are of Istio %s, this mesh is %s", "the same study with this mesh's version")
-	NoModel     = gap(SectionCapacity, "no_model", "how far istiod is from its limits: there is no capacity model of it", "the study istiod-capacity of this assessment, then meshtrial assess capacity fit, and --model")
+	NoOwnModel  = gap(SectionCapacity, "no_own_model", "how far istiod is from its limits on this mesh's machines: the capacity model was measured on another one", "the study istiod-capacity of this assessment, then meshtrial assess capacity fit, and --model")
+	OtherModel  = gap(SectionCapacity, "other_model", "how far the capacity model holds: its run %s is of istiod %s, this mesh has %s", "the study istiod-capacity with this mesh's version, then --model")
 	NoCapacity  = gap(SectionCapacity, "no_prediction", "how far istiod is from its limits: %v", "what is named, or meshtrial assess capacity predict with the figures stated")
 )

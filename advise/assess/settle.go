@@ -74,7 +74,7 @@ func (a *Assessment) settle(e Evidence) {
 		return
 	}
 	world := a.world()
-	if NoModel.In(a.Unknown) {
+	if e.Model == nil || e.ModelShipped {
 		add(StudyCapacity, asksCapacity, afterFit, capacityStudy(proxies, services, a.changes(), world))
 	}
 	if c := a.Configuration; c != nil && c.Saving != nil && c.Sidecars > 0 {

@@ -117,8 +117,11 @@ func notesOf(s *shown, apart int, most machines) (notes []model.Note) {
 		notes = append(notes, model.Note{Code: model.NoteIstiodsVary})
 	}
 	all := slices.Concat(s.all, s.others, s.heldOut)
-	noP99 := 0
+	noP99, shared := 0, 0
 	for _, o := range all {
+		if o.Unattributed > mostShared {
+			shared++
+		}
 		if math.IsInf(o.P99, 1) {
 			noP99++
 		}
@@ -126,5 +129,11 @@ func notesOf(s *shown, apart int, most machines) (notes []model.Note) {
 	if noP99 > 0 {
 		notes = append(notes, model.Note{Code: model.NoteNoP99, N: noP99, Of: len(all)})
 	}
+	if shared > 0 {
+		notes = append(notes, model.Note{Code: model.NoteShared, N: shared, Of: len(all)})
+	}
 	return notes
 }
+
+// mostShared is the share of the machine that programs outside the study may use unnoticed.
+const mostShared = 0.1

@@ -51,6 +51,7 @@ type Observation struct {
 	Watch, Deliver float64 // means of the stages watch, and wire plus ack
 	Memory         float64
 	P50, P99       float64 // of convergence
+	Unattributed   float64 // share of the machine that programs outside the study used; 0 if unknown
 }
 
 // cell identifies the cell among those of all runs.
@@ -116,6 +117,9 @@ func observe(run record.Run, t *record.Trial, events []*record.Event) (*Observat
 	o.Throttle, _ = strconv.Atoi(known[controlplane.FactorPushThrottle]) // 0 if istiod chooses
 	if c.IdleSeconds > 0 {
 		o.Idle = c.Idle.TotalS() / c.IdleSeconds
+	}
+	if t.Others != nil {
+		o.Unattributed = t.Others.UnattributedRatio
 	}
 	o.Cores = coresFor(run.Header.Machine, t, known[controlplane.FactorIstiodCPU])
 	o.readChanges(t, events)

@@ -83,6 +83,8 @@ func (n Note) String() string {
 			"a cell whose median trial is one of them has no measured p99", n.N, n.Of)
 	case NoteMachines:
 		return fmt.Sprintf("the model is of %s; %d trials on other machines are left out", strings.Join(n.Machines, ", and "), n.N)
+	case NoteShared:
+		return fmt.Sprintf("in %d of %d trials programs outside the study used more than a tenth of the machine: times may include waiting for a CPU", n.N, n.Of)
 	case NoteIstiodsVary:
 		return "the runs have different versions of istiod: no parameter tells them apart"
 	}

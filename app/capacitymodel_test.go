@@ -1,0 +1,47 @@
+package app
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/testing/must"
+)
+
+// The model that ships predicts a mesh like those that it was measured for, and says of any other that it lies
+// outside. A user's own replaces it.
+func TestShippedCapacityModel(t *testing.T) {
+	m, err := shippedModel()
+	must.OK(t, err)
+	if len(m.Runs) != 1 || m.Runs[0].Machine == "" || m.Runs[0].Istiod == "" || m.Runs[0].Trials < 6 {
+		t.Fatalf("%+v", m.Runs)
+	}
+	e := func(proxies float64, services int) assess.Evidence {
+		return assess.Evidence{Istiod: m.Runs[0].Istiod, Objects: map[string]int{"Service": services}, Proxies: []assess.Proxy{{Kind: assess.Istiod}},
+			Limits: &advice.Report{Values: []advice.Value{{Name: advice.QuantityProxies, Value: proxies}, {Name: advice.QuantityUpdates, Value: 2}, {Name: advice.QuantityReplicas, Value: 1}, {Name: advice.QuantityCPUs, Value: m.Measured.Cores[1]}}}}
+	}
+	writes := func(a assess.Assessment) bool {
+		return slices.ContainsFunc(a.Settle, func(s assess.Study) bool { return s.Name == assess.StudyCapacity })
+	}
+	a, err := Assessment{}.conclude(e(200, 200), nil)
+	must.OK(t, err)
+	if c := a.Capacity; c == nil || !c.Shipped || c.Extrapolates() || len(c.Below) > 0 || !assess.NoOwnModel.In(a.Unknown) || assess.OtherModel.In(a.Unknown) || !writes(a) {
+		t.Errorf("%+v, %v", a.Capacity, a.Unknown)
+	}
+	large := e(3000, 20)
+	large.Istiod = "1.28.0"
+	a, err = Assessment{}.conclude(large, nil)
+	must.OK(t, err)
+	if c := a.Capacity; c == nil || !c.Extrapolates() || len(c.Below) != 1 || !assess.OtherModel.In(a.Unknown) {
+		t.Errorf("outside: %+v, %v", a.Capacity, a.Unknown)
+	}
+	a, err = Assessment{Model: m}.conclude(e(200, 200), nil)
+	must.OK(t, err)
+	if a.Capacity == nil || a.Capacity.Shipped || assess.NoOwnModel.In(a.Unknown) || writes(a) {
+		t.Errorf("the user's own: %+v, %v", a.Capacity, a.Unknown)
+	}
+	if a, err = (Assessment{Section: assess.SectionTraffic}).conclude(e(200, 200), nil); err != nil || a.Capacity != nil {
+		t.Errorf("of traffic alone: %+v, %v", a.Capacity, err)
+	}
+}
