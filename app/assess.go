@@ -728,7 +728,7 @@ func (r *meshRead) advised(ctx context.Context, seen IstiodSeen) error {
 // image is no setting: versions are shown elsewhere.
 func changedSettings(found record.Cell) (out []assess.Setting) {
 	for _, f := range controlplane.Levers() {
-		if level := found[f.Name]; level != "" && level != f.Usual && f.Name != controlplane.FactorIstiod {
+		if level := found[f.Name]; level != "" && level != f.Usual && (level != study.LevelNone || f.Usual != "") && f.Name != controlplane.FactorIstiod {
 			out = append(out, assess.Setting{Name: f.Name, Level: level, Default: f.Usual})
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/unpack"
@@ -38,16 +39,16 @@ type OpenFile func(ctx context.Context, name string, f func(io.Reader) error) er
 // FromFiles assesses what files tell of a mesh, whatever they are called. A file that cannot be read, or that holds
 // nothing of a mesh, is an unknown.
 func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile) (a assess.Assessment, made Made, err error) {
-	runs, err := o.unitCosts(ctx)
 	for _, name := range files {
 		if err := refuseBlocks(name); err != nil {
 			return a, made, err
 		}
 	}
+	runs, err := o.unitCosts(ctx)
 	if err != nil {
 		return a, made, err
 	}
-	r := &filesRead{meshRead: newMeshRead(o, fmt.Sprintf("the mesh of %d files", len(files))+o.andPrometheus(), nil, nil),
+	r := &filesRead{meshRead: newMeshRead(o, "the mesh of "+words.Plural(len(files), "file")+o.andPrometheus(), nil, nil),
 		nodes: map[string]bool{}, seen: map[string]bool{}, listed: map[string]bool{}, istiods: map[string][]page{}, addresses: map[string]string{}, started: map[string]time.Time{},
 		others: map[string]map[string]bool{}, dumped: map[string]bool{}, counts: map[string][]counted{}, starts: map[string][]time.Time{}, accessLogs: assess.NewAccessLogs(), pages: map[string][]metered{}, meteredS: map[string]float64{}, meshes: map[string][]byte{}, threads: map[string]int{}, synced: map[string]bool{}}
 	for _, name := range inTurn(ctx, files, open) {
@@ -98,7 +99,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 			return a, made, err
 		}
 		if r.e.Limits == nil {
-			r.unknown(assess.NotWatched.Of("there is no metrics page of istiod"))
+			r.unknown(assess.NoPage.Of())
 		}
 	}
 	r.some(assess.FilesNotRead, r.broken-maxListed)

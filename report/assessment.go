@@ -263,7 +263,7 @@ func problemsTable(m assess.Mesh) Table {
 		}
 		says := p.Says.String()
 		if p.Takes != nil {
-			says += fmt.Sprintf(". It takes %s: unknown of this mesh", p.Takes)
+			says += fmt.Sprintf(". Only with %s: whether this mesh has them is unknown", p.Takes)
 		}
 		t.Rows = append(t.Rows, []Text{{S: fmt.Sprintf("%s %s", kindWords(p.Kind, p.Count), p.Version)}, {S: says}, fixed, {S: p.Source}})
 	}
@@ -283,7 +283,7 @@ func objectsTable(m assess.Mesh) Table {
 func settingsTable(m assess.Mesh) Table {
 	t := Table{Title: "Settings that differ from Istio's defaults", Columns: []Column{{Head: "setting"}, {Head: "default"}, {Head: "level"}}}
 	for _, s := range m.Settings {
-		t.Rows = append(t.Rows, []Text{{S: FactorName(s.Name)}, {S: cmp.Or(s.Default, "none")}, {S: s.Level}})
+		t.Rows = append(t.Rows, []Text{{S: FactorName(s.Name)}, {S: cmp.Or(s.Default, Dash.S)}, {S: s.Level}})
 	}
 	return t
 }
@@ -554,10 +554,15 @@ func signalsTables(r *signals.Reading) []Table {
 	for _, q := range record.Percentiles() {
 		latency.Columns = append(latency.Columns, Column{Head: q.Head(), Right: true})
 	}
+	var empty []string
 	for _, l := range signals.Latencies() {
 		row := []Text{{S: l[1]}}
 		mean, _ := r.Find(l[0] + "_mean")
-		if mean.Status == signals.StatusMissing {
+		switch mean.Status {
+		case signals.StatusMissing:
+			continue
+		case signals.StatusNoData:
+			empty = append(empty, l[1])
 			continue
 		}
 		row = append(row, Text{S: mean.Describe()})
@@ -585,6 +590,9 @@ func signalsTables(r *signals.Reading) []Table {
 		}
 		of.Notes = append(of.Notes, "Missing: "+strings.Join(missing, ", ")+". istiod shows most metrics only after their first count.")
 	}
+	if len(empty) > 0 {
+		others.Notes = append(others.Notes, "Nothing was counted in this time of: "+strings.Join(empty, "; ")+".")
+	}
 	alerts := Table{Title: "Alerts", Columns: []Column{{Head: "alert"}, {Head: "severity"}, {Head: "state"}}}
 	for _, a := range r.Alerts {
 		style := StyleNone
@@ -602,7 +610,7 @@ func missingMetrics(names []string) (out []string) {
 		for _, part := range []string{"_bucket", "_sum", "_count"} {
 			name = strings.TrimSuffix(name, part)
 		}
-		if !slices.Contains(out, name) {
+		if !slices.Contains(out, name) && name != signals.MetricConvergence { // our own, which only a run records
 			out = append(out, name)
 		}
 	}
@@ -655,7 +663,7 @@ func configurationTables(c *assess.Configuration) []Table {
 		return out
 	}
 	saving := savingTable(*c.Saving)
-	saving.Title = fmt.Sprintf("%s that would fit what the workloads call: predicted, all %s together", words.Plural(c.Sidecars, "Sidecar"), words.Plural(c.Saving.Proxies, "sidecar"))
+	saving.Title = fmt.Sprintf("%s that would fit what the workloads call: predicted for %s", words.Plural(c.Sidecars, "Sidecar"), words.Plural(c.Saving.Proxies, "sidecar"))
 	saving.Notes = append(saving.Notes, c.Risk, "They are in sidecars.yaml beside this, and are not applied.")
 	return append(out, saving)
 }
@@ -878,7 +886,14 @@ func settleTable(studies []assess.Study) Table {
 
 func unknownTable(all []assess.Unknown) Table {
 	t := Table{Title: "Unknown, and what would tell", Columns: []Column{{Head: "section"}, {Head: "unknown"}, {Head: "what would tell"}}}
+	told := map[[2]string]int{} // rows by what would tell
 	for _, u := range all {
+		key := [2]string{u.Section, u.By.String()}
+		if row, known := told[key]; known {
+			t.Rows[row][1].S += "; " + u.What.String()
+			continue
+		}
+		told[key] = len(t.Rows)
 		t.Rows = append(t.Rows, []Text{{S: u.Section}, {S: u.What.String()}, {S: u.By.String()}})
 	}
 	return t

@@ -59,7 +59,7 @@ func sidecarsTable(r generate.Result, top int) Table {
 }
 
 func savingTable(p generate.Prediction) Table {
-	t := Table{Title: "Predicted, all " + words.Plural(p.Proxies, "sidecar") + " together", Columns: []Column{{Head: "what"}, {Head: "now", Right: true}, {Head: "after", Right: true}, {Head: "less", Right: true}, {Head: "exact", Right: true, Keep: 1}}}
+	t := Table{Title: "Predicted for " + words.Plural(p.Proxies, "sidecar"), Columns: []Column{{Head: "what"}, {Head: "now", Right: true}, {Head: "after", Right: true}, {Head: "less", Right: true}, {Head: "exact", Right: true, Keep: 1}}}
 	row := func(what string, digits int, now, after, exact float64) {
 		less := Dash
 		if now > 0 {
@@ -71,11 +71,15 @@ func savingTable(p generate.Prediction) Table {
 	if p.Read > 0 {
 		s := ScaleFor("bytes", float64(p.Now.Dump))
 		row("configuration as JSON, "+s.Unit, 1, float64(p.Now.Dump)/s.Div, float64(p.After.Dump)/s.Div, float64(p.Exact.Dump)/s.Div)
-		basis = fmt.Sprintf("the bytes that proxies hold of each Service now (%d were read)", p.Read)
+		basis = fmt.Sprintf("the bytes that proxies hold of each Service now (%s read)", words.Plural(p.Read, "proxy"))
 	}
 	row("clusters, without subsets", 0, float64(p.Now.Clusters), float64(p.After.Clusters), float64(p.Exact.Clusters))
 	row("proxies pushed to when a Service changes", 1, p.Now.Pushes, p.After.Pushes, p.Exact.Pushes)
-	t.Notes = append(t.Notes, fmt.Sprintf("From %s. Exact: a Sidecar for every workload with only what it needs; this saves %s%% of what that would.", basis, Fixed(100*p.OfExact, 1)))
+	exact := fmt.Sprintf("From %s. Exact: a Sidecar for every workload with only what it needs", basis)
+	if p.Exact.Dump < p.Now.Dump || p.Exact.Clusters < p.Now.Clusters {
+		exact += fmt.Sprintf("; this saves %s%% of what that would", Fixed(100*p.OfExact, 1))
+	}
+	t.Notes = append(t.Notes, exact+".")
 	return t
 }
 

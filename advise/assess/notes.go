@@ -54,7 +54,7 @@ var measure = note.Define("assess_undecided_measure", "%v")
 // What may be unknown.
 var (
 	NotRead        = gap(SectionMesh, "not_read", "%v", "the right that is named, or an answer from what did not answer")
-	FileNotRead    = gap(SectionMesh, "file_not_read", "what file %v has to tell", "a whole file")
+	FileNotRead    = gap(SectionMesh, "file_not_read", "a file that could not be read: %v", "a whole file")
 	FilesNotRead   = gap(SectionMesh, "files_not_read", "what %d more files have to tell: they could not be read, or an assessment does not read what they hold", "fewer files at a time")
 	FileUnknown    = gap(SectionMesh, "file_unknown", "what %d files tell: they are nothing that an assessment reads, as %v", "the files that docs/assess.md lists")
 	FileNameless   = gap(SectionMesh, "file_nameless", "what file %v tells: it is an answer of Prometheus to an expression, whose series have no names", "an answer to the metric itself, such as istio_requests_total, from query_range or twice from query")
@@ -112,6 +112,7 @@ var (
 	NoResources = gap(SectionCost, "no_resources", "what proxies request and are limited to: Prometheus has no %s", "kube-state-metrics, or kubectl get pods -A -o json")
 	NoPrices    = gap(SectionCost, "no_prices", "money: no prices were stated", "--core-month and --gb-month")
 	NotWatched  = gap(SectionLimits, "not_watched", "what limits istiod: %v", "the right to open port-forwards to istiod's pods")
+	NoPage      = gap(SectionLimits, "no_page", "what limits istiod: there is no metrics page of it", "metrics pages of each istiod, two some minutes apart")
 	Undecided   = gap(SectionLimits, "undecided", "rule %s: %v", "evidence of what it asks for")
 	NoConfig    = gap(SectionConfiguration, "no_configuration", "bytes of configuration by owner: %v", "the right to open port-forwards to pods")
 	NoScopes    = gap(SectionConfiguration, "no_scopes", "what Sidecars would save: %v", "meshtrial assess config --generate, with access logs or Prometheus beside the proxies' counters")

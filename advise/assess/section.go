@@ -6,7 +6,7 @@ func (a Assessment) TrafficAlone() Assessment {
 		Settle: []Study{}, Unknown: []Unknown{}}
 	out.Mesh.Objects, out.Mesh.Settings = nil, nil
 	for _, u := range a.Unknown {
-		if u.concerns(SectionTraffic) || NotWatched.In([]Unknown{u}) {
+		if u.concerns(SectionTraffic) || NotWatched.In([]Unknown{u}) || NoPage.In([]Unknown{u}) {
 			out.Unknown = append(out.Unknown, u)
 		}
 	}
