@@ -63,7 +63,9 @@ type Plane struct {
 	PodAnnotations map[string]string
 	// OnNodes edits the DaemonSet of the mesh's proxies on nodes so that its new pods connect to
 	// this plane. It is nil for the plane that they start with, since an edit can be reverted.
-	OnNodes func(daemonSet *unstructured.Unstructured) error
+	// NodeVersion is the version that they then have; "" if they keep theirs.
+	OnNodes     func(daemonSet *unstructured.Unstructured) error
+	NodeVersion string
 }
 
 // Addition is a control plane that a lab adds to the existing one.

@@ -94,7 +94,7 @@ func (o order) facts(installed bool) map[string]string {
 		}
 	}
 	if o.second != nil {
-		maps.Copy(out, o.second.facts(o.charts))
+		maps.Copy(out, o.second.facts(o.charts, o.ambient))
 		if installed {
 			out[lab.Status] += ", second " + o.second.tag
 		}
@@ -160,7 +160,7 @@ func (o *order) images(ctx context.Context, b *components.Builder) ([]components
 	if err != nil || o.second == nil {
 		return images, err
 	}
-	more, charts, err := o.second.images(ctx, b)
+	more, charts, err := o.second.images(ctx, b, o.ambient)
 	o.charts = charts
 	return append(images, more...), err
 }
@@ -237,9 +237,14 @@ func (o order) plans(bootstrap string) []components.Plan {
 		components.Plan{Ref: o.hub + "/install-cni:" + o.tag, System: true,
 			Layers: [][]components.File{{program("install-cni", bin+"install-cni"), program("istio-cni", "opt/cni/bin/istio-cni")}},
 			Config: v1.Config{Entrypoint: []string{"/" + bin + "install-cni"}, WorkingDir: "/opt/cni/bin"}},
-		components.Plan{Ref: o.ztunnelRef(), Name: "image_ztunnel", System: true,
-			Layers: [][]components.File{{{Name: bin + "ztunnel", Mode: 0o755, From: o.ztunnel.Source}}},
-			Config: v1.Config{Entrypoint: []string{"/" + bin + "ztunnel"}, WorkingDir: "/", Env: []string{"ISTIO_META_ISTIO_VERSION=" + o.ztunnel.version}}})
+		ztunnelPlan("image_ztunnel", o.ztunnelRef(), o.ztunnel.Source, o.ztunnel.version))
+}
+
+// ztunnelPlan returns an image of a ztunnel with a version of Istio.
+func ztunnelPlan(name, ref string, from components.Source, version string) components.Plan {
+	return components.Plan{Ref: ref, Name: name, System: true,
+		Layers: [][]components.File{{{Name: bin + "ztunnel", Mode: 0o755, From: from}}},
+		Config: v1.Config{Entrypoint: []string{"/" + bin + "ztunnel"}, WorkingDir: "/", Env: []string{"ISTIO_META_ISTIO_VERSION=" + version}}}
 }
 
 // upstreamBootstrap returns Istio's bootstrap template without Istio's own extensions.

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	admission "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -42,9 +43,14 @@ func (m *Mesh) Plane(ctx context.Context, kube kubernetes.Interface, name string
 			"move it to another revision, or start the pods with another: --revision")
 	}
 	found := to.plane(to.moved(), map[string]string{revisionLabel: ""})
-	found.OnNodes = to.connectZtunnels
+	ztunnel := ""
 	if m.images[factSecondTag] != "" && to.image == m.images[factSecondHub]+"/pilot:"+m.images[factSecondTag] {
 		found.PodAnnotations = map[string]string{proxyImageAnnotation: m.images[factSecondHub] + "/proxyv2:" + m.images[factSecondTag]}
+		ztunnel = m.images[factSecondZtunnel]
+	}
+	found.OnNodes = func(daemonSet *unstructured.Unstructured) error { return to.connectZtunnels(daemonSet, ztunnel) }
+	if ztunnel != "" {
+		found.NodeVersion = mesh.Version(ztunnel)
 	}
 	if err := m.fitMoved(ctx, kube, to, found.Labels); err != nil {
 		return mesh.Plane{}, err

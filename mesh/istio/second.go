@@ -39,7 +39,7 @@ const (
 
 var secondOrigin = mesh.Origin{Name: "Istio", Setting: setSecond, Variable: "MESHTRIAL_SECOND_ISTIO",
 	Programs: []mesh.Program{{Name: "pilot-discovery", Purpose: "istiod"}, {Name: "pilot-agent", Purpose: "starts Envoy in each sidecar"},
-		{Name: "envoy", Purpose: "the proxy", Optional: true}},
+		{Name: "envoy", Purpose: "the proxy", Optional: true}, {Name: ztunnelName, Purpose: "an ambient mesh's proxy on each node", Optional: true}},
 	Charts:  []string{discoveryChart, baseChart},
 	Files:   []mesh.File{{Name: secondBootstrap, Source: "of tools/packaging/common/ of Istio's source"}},
 	Version: knownMinor,
@@ -73,8 +73,16 @@ func openSecond(from, hub string) (*second, error) {
 func (s *second) pilotRef() string { return s.hub + "/pilot:" + s.tag }
 func (s *second) proxyRef() string { return s.hub + "/proxyv2:" + s.tag }
 
+// ztunnelRef returns the image of its ztunnel for an ambient mesh; "" if that keeps the first Istio's.
+func (s *second) ztunnelRef(ambient bool) string {
+	if _, own := s.folder.Programs[ztunnelName]; !ambient || !own && s.release == "" {
+		return ""
+	}
+	return s.hub + "/ztunnel:" + s.tag
+}
+
 // plans returns the images to assemble from a folder.
-func (s *second) plans() []components.Plan {
+func (s *second) plans(ambient bool) []components.Plan {
 	pilot, agent := s.folder.Programs["pilot-discovery"], s.folder.Programs["pilot-agent"]
 	envoy := components.File{Program: "envoy@" + components.DefaultEnvoy}
 	version := "envoy-" + components.DefaultEnvoy
@@ -86,20 +94,26 @@ func (s *second) plans() []components.Plan {
 		proxyPlan(s.proxyRef(), components.File{From: agent}, envoy, version, s.bootstrap),
 	}
 	out[0].Name, out[1].Name = "image_second_pilot", "image_second_proxyv2"
+	if ref := s.ztunnelRef(ambient); ref != "" {
+		out = append(out, ztunnelPlan("image_second_ztunnel", ref, s.folder.Programs[ztunnelName], s.folder.Version))
+	}
 	return out
 }
 
 // images assembles or pulls the images, and keeps the charts, from which runs render an
 // istiod of their revision. It returns the folder with the charts.
-func (s *second) images(ctx context.Context, b *components.Builder) (made []components.Image, charts string, err error) {
+func (s *second) images(ctx context.Context, b *components.Builder, ambient bool) (made []components.Image, charts string, err error) {
 	if charts, err = s.keepCharts(ctx, b); err != nil {
 		return nil, "", err
 	}
 	if s.release != "" {
-		made, err = b.Pull(ctx, components.Pull{Refs: []string{s.pilotRef(), s.proxyRef()},
-			Hint: "a folder with its programs (--second-istio DIR) needs no registry"})
+		pull := components.Pull{Refs: []string{s.pilotRef(), s.proxyRef()}, Hint: "a folder with its programs (--second-istio DIR) needs no registry"}
+		if ref := s.ztunnelRef(ambient); ref != "" {
+			pull.Refs = append(pull.Refs, ref)
+		}
+		made, err = b.Pull(ctx, pull)
 	} else {
-		made, err = b.Assemble(ctx, s.plans()...)
+		made, err = b.Assemble(ctx, s.plans(ambient)...)
 	}
 	return made, charts, err
 }
@@ -134,18 +148,19 @@ func (s *second) keepCharts(ctx context.Context, b *components.Builder) (string,
 
 // Facts about the second Istio in a lab.
 const (
-	factSecondHub    = "second-hub"
-	factSecondTag    = "second-tag"
-	factSecondCharts = "second-charts" // folder in the cache
-	factSecondImages = "second-images" // built or official
+	factSecondHub     = "second-hub"
+	factSecondTag     = "second-tag"
+	factSecondCharts  = "second-charts"  // folder in the cache
+	factSecondImages  = "second-images"  // built or official
+	factSecondZtunnel = "second-ztunnel" // its image, if it has one
 )
 
-func (s *second) facts(charts string) map[string]string {
+func (s *second) facts(charts string, ambient bool) map[string]string {
 	images := built
 	if s.release != "" {
 		images = official
 	}
-	return map[string]string{factSecondHub: s.hub, factSecondTag: s.tag, factSecondCharts: charts, factSecondImages: images}
+	return map[string]string{factSecondHub: s.hub, factSecondTag: s.tag, factSecondCharts: charts, factSecondImages: images, factSecondZtunnel: s.ztunnelRef(ambient)}
 }
 
 // renderSecond renders an istiod of a revision, and the definitions that the version brings, from

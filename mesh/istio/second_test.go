@@ -78,6 +78,10 @@ func TestSecondFolder(t *testing.T) {
 			text, err := os.ReadFile(dir + "/pilot-agent")
 			return errors.Join(err, os.WriteFile(dir+"/envoy", text, 0o755))
 		}, ""},
+		"a ztunnel of its own": {func(dir string) error {
+			text, err := os.ReadFile(dir + "/pilot-agent")
+			return errors.Join(err, os.WriteFile(dir+"/ztunnel", text, 0o755))
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := secondDir(t)
@@ -94,8 +98,12 @@ func TestSecondFolder(t *testing.T) {
 				t.Errorf("images %s and %s", s.pilotRef(), s.proxyRef())
 			}
 			_, own := s.folder.Programs["envoy"]
-			if envoy := s.plans()[1].Layers[1][0]; (envoy.Program == "") != own || strings.Contains(s.bootstrap, "BootstrapExtension") {
+			if envoy := s.plans(false)[1].Layers[1][0]; (envoy.Program == "") != own || strings.Contains(s.bootstrap, "BootstrapExtension") {
 				t.Errorf("envoy %+v, bootstrap %s", envoy, s.bootstrap)
+			}
+			_, own = s.folder.Programs[ztunnelName]
+			if ambient, plain := len(s.plans(true)), len(s.plans(false)); plain != 2 || (ambient == 3) != own || (s.facts("", true)[factSecondZtunnel] != "") != own {
+				t.Errorf("%d images, in an ambient mesh %d", plain, ambient)
 			}
 			must.OK(t, os.WriteFile(filepath.Join(dir, "charts", discoveryChart, "values.yaml"), []byte("a: b"), 0o644))
 			if other, err := openSecond(dir, ""); err != nil || other.tag == s.tag {
@@ -132,7 +140,7 @@ blocks: {min: 1, max: 1}
 	dir := secondDir(t)
 	s, err := openSecond(dir, "")
 	must.OK(t, err)
-	if err := fitsSecond(with, dir, s.facts("")); err != nil {
+	if err := fitsSecond(with, dir, s.facts("", false)); err != nil {
 		t.Error(err)
 	}
 	if err := fitsSecond(with, dir, nil); err != nil {
@@ -140,8 +148,8 @@ blocks: {min: 1, max: 1}
 	}
 	for says, err := range map[string]error{
 		"has no second Istio":        fitsSecond(with, dir, map[string]string{}),
-		"has second Istio other,":    fitsSecond(with, dir, (&second{hub: s.hub, tag: "other"}).facts("")),
-		"has second Istio 1.30.2 of": fitsSecond(with, "1.30.2", (&second{hub: "registry.example.com", tag: "1.30.2"}).facts("")),
+		"has second Istio other,":    fitsSecond(with, dir, (&second{hub: s.hub, tag: "other"}).facts("", false)),
+		"has second Istio 1.30.2 of": fitsSecond(with, "1.30.2", (&second{hub: "registry.example.com", tag: "1.30.2"}).facts("", false)),
 		"the study has none":         fitsSecond(without, dir, nil),
 		"neither a folder nor":       fitsSecond(with, "/nowhere", nil),
 		"none is given":              must.Err(resolve(mesh.Run, true, needs(with, nil))),
@@ -158,7 +166,8 @@ blocks: {min: 1, max: 1}
 	}
 }
 
-// Pods that move to an istiod of the second version get its sidecar.
+// Pods that move to an istiod of the second version get its sidecar, and nodes its ztunnel if it has
+// one.
 func TestPlaneOfSecond(t *testing.T) {
 	for image, want := range map[string]string{"hub/pilot:1.30": "hub/proxyv2:1.30", "hub/pilot:1.31": ""} {
 		canary := ofRevision("canary", "", true)
@@ -166,8 +175,8 @@ func TestPlaneOfSecond(t *testing.T) {
 		kube := fakecluster.New(append(ofRevision(defaultRevision, "", true), canary...)...)
 		from, err := findRevision(t.Context(), kube, defaultRevision)
 		must.OK(t, err)
-		plane, err := (&Mesh{Revision: from, images: map[string]string{factSecondHub: "hub", factSecondTag: "1.30"}}).Plane(t.Context(), kube, "canary")
-		if err != nil || plane.PodAnnotations[proxyImageAnnotation] != want || plane.Version != mesh.Version(image) {
+		plane, err := (&Mesh{Revision: from, images: map[string]string{factSecondHub: "hub", factSecondTag: "1.30", factSecondZtunnel: "hub/ztunnel:1.30"}}).Plane(t.Context(), kube, "canary")
+		if err != nil || plane.PodAnnotations[proxyImageAnnotation] != want || plane.Version != mesh.Version(image) || (plane.NodeVersion == "1.30") != (want != "") {
 			t.Errorf("%s: %+v, %v", image, plane, err)
 		}
 	}

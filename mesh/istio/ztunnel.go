@@ -113,8 +113,9 @@ const (
 
 // connectZtunnels edits ztunnel's DaemonSet as its chart does when it is upgraded to a revision:
 // new pods get their configuration from the revision's istiod, and their certificates too unless
-// they have them from another authority. See istio.io/docs, ambient mode, "Upgrade with Helm".
-func (r Revision) connectZtunnels(daemonSet *unstructured.Unstructured) error {
+// they have them from another authority. image "" keeps theirs. See istio.io/docs, ambient mode,
+// "Upgrade with Helm".
+func (r Revision) connectZtunnels(daemonSet *unstructured.Unstructured, image string) error {
 	template := []string{"spec", "template"}
 	path := append(slices.Clone(template), "spec", "containers")
 	containers, _, err := unstructured.NestedSlice(daemonSet.Object, path...)
@@ -132,6 +133,9 @@ func (r Revision) connectZtunnels(daemonSet *unstructured.Unstructured) error {
 			ca["value"] = address
 		}
 		xds["value"] = address
+		if image != "" {
+			container["image"] = image
+		}
 	}
 	if !found {
 		return errs.WithHint(errs.Usage("istio: DaemonSet %s does not say in %s which istiod its pods connect to", ztunnelName, ztunnelXDS), "install ztunnel with Istio's chart")

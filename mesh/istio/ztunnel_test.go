@@ -1,6 +1,7 @@
 package istio
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
 	"os"
@@ -123,26 +124,28 @@ func TestConnectZtunnels(t *testing.T) {
 	variable := func(name, value string) any { return map[string]any{"name": name, "value": value} }
 	for name, tt := range map[string]struct {
 		env, want []any
+		image     string
 		refused   string
 	}{
-		"both":           {env: []any{variable("CA_ADDRESS", old), variable("XDS_ADDRESS", old), variable("A", old)}, want: []any{variable("CA_ADDRESS", moved), variable("XDS_ADDRESS", moved), variable("A", old)}},
-		"another's CA":   {env: []any{variable("CA_ADDRESS", other), variable("XDS_ADDRESS", old)}, want: []any{variable("CA_ADDRESS", other), variable("XDS_ADDRESS", moved)}},
-		"no address":     {env: []any{variable("A", old)}, refused: "does not say in XDS_ADDRESS"},
-		"no environment": {refused: "does not say in XDS_ADDRESS"},
+		"both":            {env: []any{variable("CA_ADDRESS", old), variable("XDS_ADDRESS", old), variable("A", old)}, want: []any{variable("CA_ADDRESS", moved), variable("XDS_ADDRESS", moved), variable("A", old)}},
+		"another's CA":    {env: []any{variable("CA_ADDRESS", other), variable("XDS_ADDRESS", old)}, want: []any{variable("CA_ADDRESS", other), variable("XDS_ADDRESS", moved)}},
+		"another version": {env: []any{variable("XDS_ADDRESS", old)}, image: "new", want: []any{variable("XDS_ADDRESS", moved)}},
+		"no address":      {env: []any{variable("A", old)}, refused: "does not say in XDS_ADDRESS"},
+		"no environment":  {refused: "does not say in XDS_ADDRESS"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			container := map[string]any{"name": "istio-proxy"}
+			container := map[string]any{"name": "istio-proxy", "image": "old"}
 			if tt.env != nil {
 				container["env"] = tt.env
 			}
 			set := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{container}}}}}}
-			err := Revision{Name: "canary", Deployment: "istiod-canary"}.connectZtunnels(set)
+			err := Revision{Name: "canary", Deployment: "istiod-canary"}.connectZtunnels(set, tt.image)
 			if tells(t, name, err, tt.refused, ""); err != nil {
 				return
 			}
 			want := map[string]any{"spec": map[string]any{"template": map[string]any{
 				"metadata": map[string]any{"annotations": map[string]any{"istio.io/rev": "canary"}},
-				"spec":     map[string]any{"containers": []any{map[string]any{"name": "istio-proxy", "env": tt.want}}}}}}
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": "istio-proxy", "env": tt.want, "image": cmp.Or(tt.image, "old")}}}}}}
 			if !reflect.DeepEqual(set.Object, want) {
 				t.Errorf("%v", set.Object)
 			}

@@ -148,7 +148,7 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 		for _, node := range at {
 			pod, err := t.await(ctx, place, node, t.FindProxy)
 			if err == nil {
-				err = runner.Futile(mesh.Fits(t.scene.mesh, place, pod.State))
+				err = t.fits(place, pod.State)
 			}
 			if err != nil {
 				return nil, absent{part, err}
@@ -158,6 +158,18 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 		}
 	}
 	return out, nil
+}
+
+// fits ends the run if a proxy does not match the run's header, unless a step moved it to another
+// version.
+func (t *scenarioTrial) fits(place record.Place, running *mesh.ProxyState) error {
+	if r := t.revisions; r != nil {
+		moved := false
+		if r.do(func() { moved = r.planes[r.shared].NodeVersion != "" }); moved {
+			return nil
+		}
+	}
+	return runner.Futile(mesh.Fits(t.scene.mesh, place, running))
 }
 
 // seats returns the nodes on which each part needs a proxy; "" for a part that may be anywhere.

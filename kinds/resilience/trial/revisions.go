@@ -349,8 +349,12 @@ func (t *scenarioTrial) lookAtSides(ctx context.Context, when string) (verdict.R
 	for i := range carriers {
 		pod := &carriers[i]
 		side := verdict.RevisionSide{Pod: pod.Name, Wanted: shared.Revision, Connected: connected[pod.Name]}
-		if images != nil && pod.Namespace == t.Namespace { // a waypoint; ztunnel keeps its version
-			side.Version, side.WantedVersion = mesh.Version(t.sidecarImage(pod)), shared.Version
+		side.WantedVersion = shared.NodeVersion
+		if images != nil && pod.Namespace == t.Namespace { // a waypoint
+			side.WantedVersion = shared.Version
+		}
+		if side.WantedVersion != "" {
+			side.Version = mesh.Version(t.sidecarImage(pod))
 		}
 		look.Sidecars = append(look.Sidecars, side)
 	}
