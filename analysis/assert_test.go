@@ -94,8 +94,9 @@ func TestAssertionFaults(t *testing.T) {
 		hint string
 	}{
 		{`finding("latency_p50_overhead", {"sidecars": "both"}).hihg < 1000`, "study.yaml:7:58: ", "estimate, low, high"},
-		{`finding("latency_p55").high < 1000`, `study.yaml:7:13: assertion: unknown finding "latency_p55"`, "latency_p50"},
-		{`finding("latency_p50", {"sidecar": "both"}).high < 1000`, `study.yaml:7:29: assertion: unknown factor "sidecar"`, "sidecars"},
+		{`finding("latency_p55").high < 1000`, `study.yaml:7:13: assertion: unknown finding "latency_p55"`, "did you mean latency_p50?"},
+		{`finding("latency_p50", {"sidecar": "both"}).high < 1000`, `study.yaml:7:29: assertion: unknown factor "sidecar"`, "did you mean sidecars?"},
+		{`finding("x").high < 1000`, `unknown finding "x"`, "docs/study.md lists the findings"},
 		{`finding("latency_p50").high <`, "study.yaml:7:", ""},
 		{`finding("latency_p50").high`, "not true or false", "compare"},
 		{`finding("latency_p50").high * 2 < 1000`, "no matching overload", "2.0"},

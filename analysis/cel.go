@@ -14,6 +14,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/ext"
 
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -77,6 +78,14 @@ func findingFields() []string {
 	return out
 }
 
+// nearest returns a hint for a name that is not among the many possible ones.
+func nearest(name string, possible []string, what string) string {
+	if hint := errs.Suggest(name, possible); strings.HasSuffix(hint, "?") {
+		return hint
+	}
+	return "docs/study.md lists the " + what
+}
+
 // checkNames finds unknown findings and factors that an expression names in literals.
 func checkNames(a *cel.Ast, e study.Expr) error {
 	native := a.NativeRep()
@@ -89,7 +98,7 @@ func checkNames(a *cel.Ast, e study.Expr) error {
 		if args[0].Kind() == ast.LiteralKind {
 			if name, ok := args[0].AsLiteral().Value().(string); ok && !study.IsFinding(name) {
 				line, column := place(args[0])
-				return FaultAt(e, line, column, "findings are "+strings.Join(study.FindingNames(), ", "), "assertion: unknown finding %q", name)
+				return FaultAt(e, line, column, nearest(name, study.FindingNames(), "findings"), "assertion: unknown finding %q", name)
 			}
 		}
 		if len(args) < 2 || args[1].Kind() != ast.MapKind {
@@ -103,7 +112,7 @@ func checkNames(a *cel.Ast, e study.Expr) error {
 			factor, ok := key.AsLiteral().Value().(string)
 			if _, known := study.FactorByName(factor); ok && !known {
 				line, column := place(key)
-				return FaultAt(e, line, column, "factors are "+strings.Join(study.FactorNames(), ", "), "assertion: unknown factor %q", factor)
+				return FaultAt(e, line, column, nearest(factor, study.FactorNames(), "factors"), "assertion: unknown factor %q", factor)
 			}
 		}
 	}
