@@ -39,7 +39,11 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return errs.CodeOK
 	}
 	if !errors.Is(err, errQuiet) {
-		fmt.Fprintf(stderr, "meshtrial: %v\n", err)
+		text := err.Error()
+		if errs.Code(err) == errs.CodeInterrupted {
+			text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
+		}
+		fmt.Fprintf(stderr, "meshtrial: %s\n", text)
 		if hint := errs.Hint(err); hint != "" {
 			fmt.Fprintf(stderr, "  hint: %s\n", strings.ReplaceAll(hint, "\n", "\n        "))
 		}
@@ -130,7 +134,12 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	case cmd.HasAvailableSubCommands():
 		return unknownCommand(cmd, args[0])
 	}
-	return errs.WithHint(errs.Usage("%s: unexpected argument %q", cmd.CommandPath(), args[0]), "usage: %s", cmd.UseLine())
+	return errs.WithHint(errs.Usage("%s: unexpected argument %q", below(cmd), args[0]), "usage: %s", cmd.UseLine())
+}
+
+// below returns a command's name without the program's, which begins every error.
+func below(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
 // unknownCommand is the error about a word that is no command of parent.
@@ -155,7 +164,7 @@ func markUsageErrors(cmd *cobra.Command) {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
 			if err != nil && errs.Code(err) == errs.CodeFailure {
-				err = errs.WithHint(errs.Usage("%s: %s given", c.CommandPath(), words.Plural(len(args), "argument")), "usage: %s", c.UseLine())
+				err = errs.WithHint(errs.Usage("%s: %s given", below(c), words.Plural(len(args), "argument")), "usage: %s", c.UseLine())
 			}
 			return err
 		}
