@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -351,6 +352,19 @@ func TestResumeWithoutHistogram(t *testing.T) {
 	}
 	if !slices.ContainsFunc(*events, func(e Event) bool { return strings.Contains(e.Text, lost.ID) }) {
 		t.Errorf("nothing was said of it: %+v", *events)
+	}
+}
+
+// A run whose trials are all done deploys nothing when it is resumed.
+func TestResumeOfFinishedRun(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	s := studytest.Parse(t, studytest.ThreeCells)
+	first, _ := newRun(t, out, false, s, &script{})
+	must.OK(t, first.blocks(t.Context()))
+	first.dir.Close()
+	got, err := Run(t.Context(), Options{Study: s, Kind: anyKind{}, Source: []byte("source\n"), Lab: noCluster{}, Mesh: none.Mesh{}, Out: out, Resume: true})
+	if err != nil || got.Stop != first.stop || got.Blocks != 3 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -144,6 +144,11 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	outcome := func() Outcome {
 		return Outcome{Dir: r.dir.Path(), Plan: r.plan, Header: r.header, Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
 	}
+	if o.Resume && !r.searches() {
+		if r.stop = r.enough(r.wholeBlocks()); r.stop != "" {
+			return outcome(), nil // no trial is left to deploy for
+		}
+	}
 	defer ending.Owe(ctx, "what run "+r.header.RunID+" changed in the cluster", "meshtrial cluster restore")()
 	r.redeploy = r.anew
 	defer func() { err = errors.Join(err, r.remove(ctx)) }()
