@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // If stderr is not a terminal, no more than 20 s pass without a line, whether there is much to
@@ -63,12 +64,28 @@ func TestProgressElsewhere(t *testing.T) {
 	})
 }
 
+// A line about a step of a trial names the trial.
+func TestStepsNameTheirTrial(t *testing.T) {
+	var out bytes.Buffer
+	p := &eventLine{progress: newProgress(&out)}
+	p.width = 200 // as a terminal
+	plan := &study.Plan{Study: &study.Study{}}
+	plan.Study.Blocks.Max = 3
+	p.show(plan, runner.Event{Stage: "trial", Block: 1, Trial: 2, Trials: 7, Cell: "both"})
+	p.show(plan, runner.Event{Stage: "step", Text: "idle for 2s"})
+	for _, want := range []string{"block 2 of at most 3, trial 2 of 7: both", "block 2, trial 2: idle for 2s"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q lacks %q", out.String(), want)
+		}
+	}
+}
+
 // What prevents pods from starting is shown in a line that stays, both in a run and outside one.
 func TestWaitsAreShown(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out)
 	p.Say("deploying")
-	showEvent(p, nil, runner.Event{Stage: runner.StageWait, Text: "waiting for one"})
+	(&eventLine{progress: p}).show(nil, runner.Event{Stage: runner.StageWait, Text: "waiting for one"})
 	p.Clear()
 	newProgress(&out).interject("waiting for another")
 	if want := "waiting for one\nwaiting for another\n"; out.String() != want {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -135,7 +136,8 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 func (f *runFlags) tell(env *Env, p *progress) {
 	f.Progress = p
 	f.Confirm = func(ctx context.Context, text string) error { return ask(ctx, env, p, false, text, f.yes) }
-	f.Event = func(plan *study.Plan, e runner.Event) { showEvent(p, plan, e) }
+	events := &eventLine{progress: p}
+	f.Event = events.show
 	f.Present = func(dir string, findings record.Findings) error {
 		if err := present(env, f.json, dir, findings); !unread(err) {
 			return err
@@ -236,17 +238,28 @@ func claimOf(text string) (app.Results, error) {
 	return app.Results{Namespace: namespace, Claim: name}, nil
 }
 
-// showEvent shows the user what the runner is doing.
-func showEvent(p *progress, plan *study.Plan, e runner.Event) {
+// eventLine shows the user what the runner is doing.
+type eventLine struct {
+	*progress
+	trial atomic.Pointer[string] // the trial in progress, in front of its steps
+}
+
+func (p *eventLine) show(plan *study.Plan, e runner.Event) {
 	switch e.Stage {
 	case "trial":
 		if e.Record == nil {
+			place := fmt.Sprintf("block %d, trial %d", e.Block+1, e.Trial)
+			p.trial.Store(&place)
 			p.Say("%s", app.TrialWords(plan, e))
 		} else if !e.Record.Validity.Valid && p.width > 0 {
 			p.Note("trial %s (%s) is not valid: %s", e.Record.ID, e.Cell, firstFailure(e.Record.Validity))
 		}
 	case "step", "timeline":
-		p.Say("  %s", e.Text)
+		if place := p.trial.Load(); place != nil {
+			p.Say("%s: %s", *place, e.Text)
+		} else {
+			p.Say("%s", e.Text)
+		}
 	case runner.StageWarming, runner.StageQuiet, runner.StageLoud:
 	case runner.StageWait:
 		p.Note("%s", e.Text)
