@@ -222,7 +222,7 @@ func (t *textWriter) after(tb Table) {
 	}
 }
 
-// records draws a table that is too wide as one paragraph per row.
+// records draws a table that is too wide as one paragraph per row. The first column names the row.
 func (t *textWriter) records(tb Table) {
 	for _, row := range tb.Rows {
 		var parts []string
@@ -230,7 +230,7 @@ func (t *textWriter) records(tb Table) {
 			s, head := clean(cell.S), clean(tb.Columns[i].Head)
 			switch {
 			case s == "":
-			case head == "":
+			case i == 0 || head == "":
 				parts = append(parts, s)
 			default:
 				parts = append(parts, head+": "+s)
