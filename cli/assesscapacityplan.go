@@ -31,7 +31,8 @@ func newCapacityPlanCommand(env *Env) *cobra.Command {
 			"    targets: {convergence_p99: 5s, cpu: 70%, survives: 1, reconnect: 60s, growth: 2}\n" +
 			"    istiod: {min_replicas: 2, max_replicas: 20, max_cores: 16}\n\n" +
 			"docs/capacity.md lists all fields.\n\n" +
-			"Exit codes: 0 success, 2 wrong usage or input, 3 no configuration within the bounds meets the targets.",
+			"Exit codes: 0 success, 2 wrong usage or input, 3 no configuration within the bounds\n" +
+			"meets the targets.",
 		Example: "  meshtrial assess capacity plan mesh.yaml --model model.json -o istiod-values.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,7 +55,10 @@ func runCapacityPlan(ctx context.Context, env *Env, f capacityPlanFlags, path st
 	if err != nil {
 		return err
 	}
+	line := newProgress(env.Stderr)
+	line.Say("trying sizes of istiod")
 	p, err := plan.Make(m, request, capacitySeed)
+	line.Clear()
 	var none *plan.ErrNone
 	switch {
 	case errors.As(err, &none):

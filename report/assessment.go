@@ -540,7 +540,7 @@ func adviceTable(r *advice.Report) Table {
 	if len(t.Rows) == 0 {
 		t.Rows = append(t.Rows, []Text{{"nothing", StyleGood}, Dash, {S: "no rule holds"}, {}, {}})
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("%s: %s hold, %s are ruled out, %s are not decided.", words.Plural(len(r.Advice)+len(r.RuledOut)+len(r.Undecided), "rule"),
+	t.Notes = append(t.Notes, fmt.Sprintf("%s: %s hold, %s ruled out, %s undecided.", words.Plural(len(r.Advice)+len(r.RuledOut)+len(r.Undecided), "rule"),
 		Count(len(r.Advice)), Count(len(r.RuledOut)), Count(len(r.Undecided))))
 	return t
 }
@@ -750,7 +750,7 @@ func capacityTables(a assess.Assessment) []Table {
 		return nil
 	}
 	t := predictionTable(p.Prediction)
-	t.Title = fmt.Sprintf("Predicted by the capacity model: %s, %s, %s changes per second", words.Plural(p.Mesh.Proxies, "proxy"), words.Plural(p.Mesh.Services, "Service"), short(p.Mesh.Rate))
+	t.Title = fmt.Sprintf("Predicted by the capacity model: %s, %s, %s", words.Plural(p.Mesh.Proxies, "proxy"), words.Plural(p.Mesh.Services, "Service"), changesPerSecond(p.Mesh.Rate))
 	if p.Extrapolates() {
 		t.Notes = append(t.Notes, fmt.Sprintf("Extrapolates, %s times beyond what was measured: %s.", short(p.Times), strings.Join(texts(p.Beyond), "; ")))
 	}

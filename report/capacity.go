@@ -188,11 +188,10 @@ func RenderAgainst(w io.Writer, cells []model.Cell, left []model.LeftOut, opt Op
 func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 	t := newText(opt)
 	m := p.Mesh
-	t.line(t.paint(StyleStrong, fmt.Sprintf("%s, %s, %s changes per second", words.Plural(m.Proxies, "proxy"), words.Plural(m.Services, "service"), short(m.Rate))))
-	t.wrap("", fmt.Sprintf("%s of istiod with %s cores each, debouncing %s up to %s.", words.Plural(m.Replicas, "replica"), short(m.Cores),
+	t.line(t.paint(StyleStrong, fmt.Sprintf("%s, %s, %s", words.Plural(m.Proxies, "proxy"), words.Plural(m.Services, "service"), changesPerSecond(m.Rate))))
+	t.wrap("", fmt.Sprintf("%s of istiod with %s, debouncing %s up to %s.", words.Plural(m.Replicas, "replica"), coresEach(m),
 		ScaleFor("s", m.DebounceAfter).Value(m.DebounceAfter), ScaleFor("s", m.DebounceMax).Value(m.DebounceMax)))
 	outside(t, p.Outside)
-	t.line("")
 	t.table(predictionTable(p))
 	t.line("")
 	if p.Pairs == 0 {
@@ -217,8 +216,30 @@ func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 		t.line("")
 		t.wrap("", limitWords(m, l))
 	}
-	t.list("Assumed, since the runs do not tell", p.Assumed)
+	if len(p.Assumed) > 0 {
+		t.line("")
+		t.wrap("", "Assumed, since the runs do not tell: "+strings.Join(p.Assumed, ", ")+".")
+	}
 	return t.writeTo(w)
+}
+
+func changesPerSecond(rate float64) string {
+	if rate == 1 {
+		return "1 change per second"
+	}
+	return short(rate) + " changes per second"
+}
+
+// coresEach says what the replicas of istiod have.
+func coresEach(m model.Mesh) string {
+	out := short(m.Cores) + " core"
+	if m.Cores != 1 {
+		out += "s"
+	}
+	if m.Replicas > 1 {
+		out += " each"
+	}
+	return out
 }
 
 // predictionTable has a row for each output.
@@ -276,12 +297,12 @@ func lossWords(l *model.Loss) string {
 }
 
 func limitWords(m model.Mesh, l *model.Limits) string {
-	rate, proxies := "at no rate with "+words.Plural(m.Proxies, "proxy")+": ", fmt.Sprintf("with no number of proxies at %s changes per second: ", short(m.Rate))
+	rate, proxies := "at no rate with "+words.Plural(m.Proxies, "proxy")+": ", fmt.Sprintf("with no number of proxies at %s: ", changesPerSecond(m.Rate))
 	if l.Rate > 0 {
-		rate = fmt.Sprintf("up to %s changes per second with %s%s; above that ", short(l.Rate), words.Plural(m.Proxies, "proxy"), model.TimesBeyond(l.RateBeyond))
+		rate = fmt.Sprintf("up to %s with %s%s; above that ", changesPerSecond(l.Rate), words.Plural(m.Proxies, "proxy"), model.TimesBeyond(l.RateBeyond))
 	}
 	if l.Proxies > 0 {
-		proxies = fmt.Sprintf("up to %s at %s changes per second%s; above that ", words.Plural(l.Proxies, "proxy"), short(m.Rate), model.TimesBeyond(l.ProxiesBeyond))
+		proxies = fmt.Sprintf("up to %s at %s%s; above that ", words.Plural(l.Proxies, "proxy"), changesPerSecond(m.Rate), model.TimesBeyond(l.ProxiesBeyond))
 	}
 	out := fmt.Sprintf("It converges, with p99 within %s, %s%s. It does so %s%s.", seconds(l.BoundS), rate, l.RateEnd, proxies, l.ProxiesEnd)
 	if l.Rate > 0 || l.Proxies > 0 {

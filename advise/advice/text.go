@@ -30,11 +30,11 @@ func WriteText(w io.Writer, r Report, all bool) error {
 		if len(r.Undecided) > len(r.RuledOut) {
 			silence = "Not enough evidence to say what limits this mesh"
 		}
-		fmt.Fprintf(&b, "\n%s: %s.\n", silence, r.counts())
+		fmt.Fprintf(&b, "\n%s. %s.\n", silence, r.counts())
 	}
 	r.writeUndecided(&b)
 	if len(r.Advice) > 0 {
-		fmt.Fprintf(&b, "\nBesides: %s.\n", r.counts())
+		fmt.Fprintf(&b, "\n%s.\n", r.counts())
 	}
 	if all {
 		for _, j := range r.RuledOut {
@@ -72,7 +72,7 @@ func (r Report) heading() string {
 
 // counts returns the number of rules for each outcome.
 func (r Report) counts() string {
-	return fmt.Sprintf("of %d rules %d hold, %d are ruled out by what was measured, %d are not decided",
+	return fmt.Sprintf("%d rules: %d hold, %d ruled out, %d undecided",
 		len(r.Advice)+len(r.RuledOut)+len(r.Undecided), len(r.Advice), len(r.RuledOut), len(r.Undecided))
 }
 

@@ -56,7 +56,7 @@ var (
 	NotRead        = gap(SectionMesh, "not_read", "%v", "the right that is named, or an answer from what did not answer")
 	FileNotRead    = gap(SectionMesh, "file_not_read", "a file that could not be read: %v", "a whole file")
 	FilesNotRead   = gap(SectionMesh, "files_not_read", "what %d more files have to tell: they could not be read, or an assessment does not read what they hold", "fewer files at a time")
-	FileUnknown    = gap(SectionMesh, "file_unknown", "what %d files tell: they are nothing that an assessment reads, as %v", "the files that docs/assess.md lists")
+	FileUnknown    = gap(SectionMesh, "file_unknown", "what is in %d of the files, such as %v: nothing that an assessment reads", "the files that docs/assess.md lists")
 	FileNameless   = gap(SectionMesh, "file_nameless", "what file %v tells: it is an answer of Prometheus to an expression, whose series have no names", "an answer to the metric itself, such as istio_requests_total, from query_range or twice from query")
 	OnePage        = gap(SectionLimits, "one_page", "rates of istiod: there is one metrics page of each replica, or pages without a time between them", "a second page, some minutes later; --apart where istiod does not tell its age")
 	Replaced       = gap(SectionLimits, "replaced", "%d istiods that were last read before another one started: they may have been replaced, and are not counted", "two pages of each istiod that runs")

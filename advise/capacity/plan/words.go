@@ -21,7 +21,7 @@ func (m Miss) String() string {
 	size := fmt.Sprintf("%d replicas of %g cores", m.Replicas, m.Cores)
 	away := ""
 	if m.Away > 0 {
-		away = fmt.Sprintf(" while %d of them are away", m.Away)
+		away = fmt.Sprintf(" while %s away", map[bool]string{true: "one of them is", false: fmt.Sprintf("%d of them are", m.Away)}[m.Away == 1])
 	}
 	switch m.Code {
 	case MissBounds:
