@@ -112,6 +112,9 @@ func (kinds Kinds) of(f record.Findings) (Kind, error) {
 
 func (k Kind) answers(f record.Findings) []string {
 	if f.Validity.Valid == 0 {
+		if f.Validity.Trials == 1 {
+			return []string{"No answer: the only trial is not valid."}
+		}
 		return []string{fmt.Sprintf("No answer: none of %s is valid.", words.Plural(f.Validity.Trials, "trial"))}
 	}
 	var first, last []string

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/study"
@@ -73,12 +74,20 @@ func findingWords(d finding.Def, name string) string {
 	if d.Words != "" {
 		return d.Words
 	}
-	name = strings.ReplaceAll(strings.ReplaceAll(name, "p999", "p99.9"), "_", " ")
-	if rest, ok := strings.CutPrefix(name, "cpu "); ok {
-		return "CPU " + rest
+	parts := strings.Split(name, "_")
+	for i, part := range parts {
+		switch part {
+		case "cpu":
+			parts[i] = "CPU"
+		case "p999":
+			parts[i] = "p99.9"
+		}
 	}
-	return name
+	return strings.Join(parts, " ")
 }
+
+// CellWords names a cell in a sentence, from its label: "50 sidecars and 2 changes/s".
+func CellWords(label string) string { return words.List(strings.Split(label, " · ")) }
 
 // PartWords names a part of a trial in words.
 func PartWords(part string) string {

@@ -327,7 +327,7 @@ func CellSentences(f record.Findings, most int, of func(c record.CellSummary, me
 			continue
 		}
 		if len(f.Cells) > 1 {
-			sentence = "with " + c.Label + ", " + sentence
+			sentence = "with " + CellWords(c.Label) + ", " + sentence
 		}
 		out = append(out, UpperFirst(sentence+"."))
 	}

@@ -198,7 +198,7 @@ func configFindings() []finding.Def {
 	out = append(out, byType(bytes("config_bytes", "The same for one type.", "", SectionConfig))...)
 	out = append(out, bytes("scope_config_bytes", "A proxy's configuration in scope_namespace: median over those proxies.", "configuration of a proxy in the scope's namespace", SectionScopeConfig))
 	out = append(out, byType(bytes("scope_config_bytes", "The same for one type.", "", SectionScopeConfig))...)
-	out = append(out, finding.Def{Name: "join_time", Unit: finding.UnitMicroseconds, Words: "until a new proxy has its configuration", Section: SectionJoin,
+	out = append(out, finding.Def{Name: "join_time", Unit: finding.UnitMicroseconds, Words: "time until a new proxy has its configuration", Section: SectionJoin,
 		Doc: "From the first request of a new proxy in scope_namespace to the last response of its first configuration."},
 		bytes("join_bytes", "Bytes that this proxy received.", "received by a new proxy", SectionJoin))
 	for _, t := range XDSTypes() {

@@ -34,7 +34,7 @@ const (
 var table = finding.NewTable(study.OfProbe(MeasureRoutes, routeFindings()), study.OfProbe(MeasureCost, costFindings()), []finding.Def{study.HighestFinding()})
 
 func routeFindings() []finding.Def {
-	served := study.Compared(finding.Def{Name: FamilyServed, Unit: finding.UnitMicroseconds, Words: "until a route is served", Section: SectionServed, Decides: true,
+	served := study.Compared(finding.Def{Name: FamilyServed, Unit: finding.UnitMicroseconds, Words: "time until a route is served", Section: SectionServed, Decides: true,
 		Doc: "From a route's commit until the response to the first successful request through the gateway: median over changes. The commit is the API server's response to the route's creation. Requests are open loop."}, finding.SectionOther)
 	out := finding.AtEach([]record.Quantile{0.5, 0.9, 1}, served, func(d *finding.Def) {
 		switch d.At {
@@ -54,11 +54,11 @@ func routeFindings() []finding.Def {
 		finding.Def{Name: FindingUnserved, Unit: finding.UnitRoutes, Words: "routes never served", Section: SectionServed, Fault: true,
 			Doc: "Added routes not served by the end, per trial."},
 		study.Compared(finding.Def{Name: FindingErrors, Unit: finding.UnitRequests, Words: "wrong answers of added routes", Section: SectionServed,
-			Doc: "Requests to added routes with any outcome except 200 and, before the first 200, 404, per trial."}, finding.SectionOther),
+			Doc: "Failed requests to added routes, per trial: any outcome except 200 and, before the first 200, 404."}, finding.SectionOther),
 		study.Compared(finding.Def{Name: FindingOldErrors, Unit: finding.UnitRequests, Words: "wrong answers of existing routes", Section: SectionServed,
-			Doc: "Requests to routes that existed throughout with any outcome except 200, per trial."}, finding.SectionOther),
-		study.Compared(finding.Def{Name: FindingReady, Unit: finding.UnitMicroseconds, Words: "until the gateway serves its first routes", Section: SectionServed,
-			Doc: "From when the first of the Gateway's objects is sent until requests see the watched routes and the last one served: starting its proxy included."}, finding.SectionOther))
+			Doc: "Failed requests to routes that existed throughout, per trial: any outcome except 200."}, finding.SectionOther),
+		study.Compared(finding.Def{Name: FindingReady, Unit: finding.UnitMicroseconds, Words: "time until the gateway serves its first routes", Section: SectionServed,
+			Doc: "From sending the Gateway's first object until the watched routes and the last one are served: starting its proxy included."}, finding.SectionOther))
 }
 
 func costFindings() []finding.Def {

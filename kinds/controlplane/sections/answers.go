@@ -175,7 +175,7 @@ func cellAnswers(f record.Findings, c record.CellSummary) []string {
 	if x, ok := measured("istiod_cpu_per_change"); ok {
 		with := ""
 		if len(out) == 0 && len(f.Cells) > 1 { // no previous sentence names the cell
-			with = "With " + c.Label + ", "
+			with = "With " + report.CellWords(c.Label) + ", "
 		}
 		out = append(out, report.UpperFirst(fmt.Sprintf("%sa change costs istiod %s of CPU time.", with,
 			report.WithInterval(report.ScaleOf(x).Bare(), x))))
@@ -191,7 +191,7 @@ func convergenceAnswers(f record.Findings, c record.CellSummary, measured report
 	case c.Baseline:
 		in = "In the baseline (" + c.Label + "), half"
 	case len(f.Cells) > 1:
-		in = "With " + c.Label + ", half"
+		in = "With " + report.CellWords(c.Label) + ", half"
 	}
 	if k.Convergence == (record.Latency{}) {
 		if k.Applied == nil {

@@ -201,7 +201,7 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 				if surprises++; surprises <= maxSurprises {
 					prefix := "Surprise: "
 					if len(cells) > 1 {
-						prefix = "Surprise with " + c.Label + ": "
+						prefix = "Surprise with " + report.CellWords(c.Label) + ": "
 					}
 					out = append(out, prefix+words+".")
 				}
