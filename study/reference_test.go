@@ -226,6 +226,15 @@ func writeFindings(b *strings.Builder, k Kind, listed map[string]bool) {
 		}
 		doc, _, _ = strings.Cut(Brief(doc), " (")
 		doc = strings.TrimSuffix(doc, " for each answered request")
+		switch {
+		case strings.Contains(name, "MEASURE"):
+			doc = strings.ReplaceAll(doc, "Median latency", "Latency or CPU per request")
+		case strings.Contains(name, "PCT"):
+			doc = strings.NewReplacer("Median latency", "Latency", "the median latency", "the latency", "99th percentile of the latency", "Latency").Replace(doc)
+		}
+		if strings.HasPrefix(doc, "memory ") { // also the name of a row in reports
+			doc = "M" + doc[1:]
+		}
 		text := fmt.Sprintf(" (%s): %s\n", d.Unit, doc)
 		if listed[name+text] {
 			again = append(again, "`"+name+"`")

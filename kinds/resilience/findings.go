@@ -78,9 +78,9 @@ func ledgerFindings() []finding.Def {
 		whole("time_to_eject", finding.UnitMicroseconds, "From a step's start until a proxy ejected the endpoint: the longest over steps."),
 		whole(FindingShift, finding.UnitMicroseconds, "From the start of a step that cuts a zone off until proxies elsewhere sent the last attempt to it: the longest over steps."),
 		compared(FindingCrossZone, finding.UnitRatio, "share of calls that left their zone", "Answered calls whose endpoint was in another zone than the caller's proxy, as a share of all."),
-		whole("time_to_move", finding.UnitMicroseconds, "From the start of a step that moves the namespace until each sidecar, or shared proxy, was connected only to the other revision and had acknowledged its configuration: the longest over steps."),
+		whole("time_to_move", finding.UnitMicroseconds, "From the start of a step that moves the namespace until each sidecar or shared proxy was connected only to the other revision and had acknowledged its configuration: the longest over steps."),
 		whole(FindingDropped, finding.UnitConnections, "Connections of clients that pods of the gateway closed while they were not being stopped, beyond one for each request without keep_alive."),
-		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests on which client, proxies and workers disagree.", Section: SectionUnreconciled, Fault: true},
+		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests whose logs disagree: those of the client, the proxies and the workers.", Section: SectionUnreconciled, Fault: true},
 	}
 }
 
