@@ -41,7 +41,7 @@ func agreed(s *record.ScenarioSummary) int {
 
 // verdictTable lists the expected verdict next to the one found.
 func verdictTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Verdicts", Columns: append(report.FactorColumns(f), report.Column{Head: "expected"}, report.Column{Head: "found"}, report.Column{Head: "trials as expected", Right: true, Keep: 6}, report.Column{Head: "because", Keep: 5})}
+	t := report.Table{Title: "Verdicts", Columns: append(report.FactorColumns(f), report.Column{Head: "expected"}, report.Column{Head: "found"}, report.Column{Head: "trials as expected", Right: true, Keep: 6}, report.Column{Head: "because"})}
 	for _, c := range judged(f) {
 		s := c.Scenario
 		t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: s.Expected}, outcome(s.Verdict, s.AsExpected),
