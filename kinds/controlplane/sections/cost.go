@@ -79,7 +79,8 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 	samples := cpuSamples(p)
 	if samples > 0 && profile.TooFew(p.Kind, samples) {
 		if by == "self" {
-			t.Rows = append(t.Rows, []report.Text{{S: "–"}, {S: "–"}, {S: profile.Few(samples).String()}})
+			t.Rows = append(t.Rows, []report.Text{{S: "–"}, {S: "–"}, {S: "too few samples"}})
+			t.Notes = append(t.Notes, report.UpperFirst(profile.Few(samples).String())+".")
 		}
 		return t
 	}
