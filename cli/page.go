@@ -68,10 +68,12 @@ func servePage(ctx context.Context, env *Env, address string, dirs []string) err
 	})
 }
 
-// startable are the shipped studies, and those in the working folder.
+// startable are the shipped studies, the one to begin with first, and those in the working folder.
 func startable() []string {
 	files, _ := filepath.Glob("*.yaml") // the pattern is a good one
-	return slices.Concat(studies.Names(), files)
+	const first = "quick"
+	others := slices.DeleteFunc(studies.Names(), func(name string) bool { return name == first })
+	return slices.Concat([]string{first}, others, files)
 }
 
 // runWithPage runs a study and serves a page about it until it has ended.

@@ -59,7 +59,7 @@ func newStudyListCommand(env *Env) *cobra.Command {
 			}
 			w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
 			for _, s := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.Kind, s.Question)
+				fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.Kind, s.Title)
 			}
 			return w.Flush()
 		},
