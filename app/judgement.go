@@ -29,7 +29,7 @@ func Judgement(f record.Findings) error {
 		return err
 	}
 	if f.Validity.Valid == 0 {
-		return errs.WithHint(errs.WithCode(errors.New("no trial of the run is valid"), errs.CodeInvalid), "see validity in the report for the reason")
+		return errs.WithHint(errs.WithCode(errors.New("no trial of the run is valid"), errs.CodeInvalid), hintInvalid)
 	}
 	if f.Tuning != nil {
 		return tuningJudgement(f.Tuning)
@@ -44,11 +44,12 @@ func Judgement(f record.Findings) error {
 		}
 	}
 	if compared > 0 && answered == 0 && !judged(f) {
-		return errs.WithHint(errs.WithCode(errors.New("the run has no answer: each comparison has too few valid trials"), errs.CodeInvalid),
-			"see validity in the report for the reason; `meshtrial doctor` shows what disturbs this machine")
+		return errs.WithHint(errs.WithCode(errors.New("the run has no answer: each comparison has too few valid trials"), errs.CodeInvalid), hintInvalid)
 	}
 	return nil
 }
+
+const hintInvalid = "see validity in the report for the reason; `meshtrial doctor` shows what disturbs this machine"
 
 // scenarioJudgement returns an error with the exit code that the verdicts require: 3 if one is
 // not what the study expects of its cell, 4 if one is inconclusive.

@@ -77,7 +77,7 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) error {
 		return failed
 	}
 	p.Clear()
-	if err := errors.Join(env.print(f.json, document(done), restoredText(done)), failed); err != nil {
+	if err := errors.Join(env.print(f.json, document(done), restoredText(done, f.Run)), failed); err != nil {
 		return err
 	}
 	for _, e := range done.Left {
@@ -110,8 +110,8 @@ func document(done *app.Restored) restored {
 	return out
 }
 
-// restoredText says what became of the cluster.
-func restoredText(done *app.Restored) string {
+// restoredText says what became of the cluster, or of one run's changes in it.
+func restoredText(done *app.Restored, run string) string {
 	var b strings.Builder
 	for _, o := range done.Outcomes {
 		switch {
@@ -134,7 +134,11 @@ func restoredText(done *app.Restored) string {
 		fmt.Fprintf(&b, "%d journal entries forgotten\n", done.Forgotten)
 	}
 	if b.Len() == 0 {
-		b.WriteString("nothing to revert\n")
+		b.WriteString("nothing to revert")
+		if run != "" {
+			b.WriteString(" of run " + run)
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }

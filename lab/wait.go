@@ -117,7 +117,10 @@ func daemonSetDone(set *appsv1.DaemonSet) (bool, string) {
 // WaitPods waits until at least count selected pods of a namespace exist and all are ready.
 // It ignores pods that are [PodLost], and fails as soon as a pod fails.
 func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selector string, count int) error {
-	what := fmt.Sprintf("%d ready pods of %q in namespace %s", count, selector, namespace)
+	what := fmt.Sprintf("%d ready pods %s in namespace %s", count, selector, namespace)
+	if count == 1 {
+		what = fmt.Sprintf("a ready pod %s in namespace %s", selector, namespace)
+	}
 	return podwait.Until(ctx, client, namespace, what, func(ctx context.Context) (podwait.Seen, error) {
 		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
 		if err != nil {

@@ -215,7 +215,7 @@ func checkTwice(before, after []*analysis.RunFigures) error {
 	for _, r := range slices.Concat(before, after) {
 		k := id{r.Header.RunID, r.Header.Seed, r.Header.Started.UnixNano()}
 		if seen[k] {
-			return errs.WithHint(errs.Usage("run %s is given twice", r.Header.RunID), "a run counts once, on one side")
+			return errs.WithHint(errs.Usage("run %s is given twice", r.Header.RunID), "a run counts once")
 		}
 		seen[k] = true
 	}

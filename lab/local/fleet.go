@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,7 +75,7 @@ func (f *fleet) find(name string) (*member, error) {
 		}
 		names = append(names, m.spec.Self.Name)
 	}
-	return nil, errs.Usage("the lab has no node %q; it has %q", name, names)
+	return nil, errs.Usage("the lab has no node %q; its nodes are %s", name, strings.Join(names, ", "))
 }
 
 // launch sets up a node and starts its first process. The channel receives nil when
