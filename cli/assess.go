@@ -192,7 +192,7 @@ func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars *gene
 	if err := f.draw(env, a); err != nil {
 		return err
 	}
-	env.warn("the assessment is in " + dir)
+	fmt.Fprintf(env.Stderr, "\nassessment: %s\n", filepath.Join(dir, "report.html"))
 	if a.Traffic != nil || a.Limits != nil || a.Configuration != nil || a.Log != nil || a.Logged != nil || len(a.Profiles) > 0 {
 		return nil
 	}

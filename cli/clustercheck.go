@@ -41,7 +41,7 @@ func clusterCheckCommand(env *Env) *cobra.Command {
 			"--manifests prints the ClusterRole and Roles, with their bindings, that grant exactly these\n" +
 			"permissions, for an administrator to apply.\n\n" +
 			"Exit codes: 0 a run could start, 3 a required permission is missing.\n\n" +
-			"Features: " + strings.Join(rights.Names(), ", ") + ".",
+			strings.Join(words.Lines("Features: "+strings.Join(rights.Names(), ", ")+".", 100), "\n"),
 		Example: "  meshtrial cluster check quick\n" +
 			"  meshtrial cluster check quick --manifests --user jane | kubectl apply -f -\n" +
 			"  meshtrial cluster check --feature assess --manifests --serviceaccount monitoring/meshtrial",

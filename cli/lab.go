@@ -233,10 +233,11 @@ func newLabNodeCommand() *cobra.Command {
 			"empty a node first, drain it as in any cluster: kubectl drain NAME --ignore-daemonsets.",
 		one("kill NAME", "Kill a node as if it lost power",
 			"Kill all processes of a node at once, and its network: packets sent to it vanish. Kubernetes notices\n"+
-				"after about 50 s (NotReady), and moves its pods after another five minutes unless the pods' tolerations\n"+
-				"say otherwise.", local.KillNode),
+				"after about 50 s (NotReady), and moves its pods after another five minutes unless their\n"+
+				"tolerations say otherwise.", local.KillNode),
 		one("start NAME", "Start a node that was killed, and wait until it is ready",
-			"Start a node that was killed. Its disk is empty except for images. Pods still assigned to it start again.", local.StartNode),
+			"Start a node that was killed. Its disk is empty except for images. Pods still assigned\n"+
+				"to it start again.", local.StartNode),
 	)
 }
 

@@ -36,8 +36,8 @@ func newTrendCommand(env *Env) *cobra.Command {
 			"--study selects one study. Unreadable runs are reported and skipped.\n\n" +
 			"Exit codes: 0 no change for the worse remains at the end, 2 wrong usage or runs that\n" +
 			"cannot be joined, 3 a change for the worse remains, with its entire interval beyond the\n" +
-			"margin, 4 inconclusive: " +
-			fmt.Sprintf("it may lie within the margin, a deciding finding has no value in the newest\nruns, or there are too few runs (fewer than %d, or too few to show any change).", comparison.MinTrend),
+			"margin, 4 inconclusive: it may lie within the margin, a deciding finding has no value in\n" +
+			fmt.Sprintf("the newest runs, or there are too few runs (fewer than %d, or too few to show any change).", comparison.MinTrend),
 		Example: "  meshtrial trend runs --study quick\n" +
 			"  meshtrial trend runs --study quick --across versions --all",
 		Args: cobra.ExactArgs(1),

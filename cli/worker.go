@@ -136,7 +136,7 @@ func runWorker(ctx context.Context, env *Env, options worker.Options, asJSON boo
 		}
 	} else {
 		for _, name := range slices.Sorted(maps.Keys(addresses)) {
-			fmt.Fprintf(env.Stderr, "%-8s %s\n", name, addresses[name])
+			fmt.Fprintf(env.Stderr, "%-11s %s\n", name, addresses[name])
 		}
 	}
 	err = w.Serve(ctx)
@@ -196,7 +196,7 @@ func printServed(env *Env, c control.Counters) {
 		if p.Connections == 0 && p.Requests == 0 {
 			continue
 		}
-		fmt.Fprintf(env.Stderr, "%-8s %d requests on %d connections", name, p.Requests, p.Connections)
+		fmt.Fprintf(env.Stderr, "%-11s %d requests on %d connections", name, p.Requests, p.Connections)
 		for _, status := range slices.Sorted(maps.Keys(p.Status)) {
 			fmt.Fprintf(env.Stderr, ", %s: %d", status, p.Status[status])
 		}
