@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/doctor"
@@ -68,6 +69,6 @@ func linesText(lines []doctor.Line) string {
 			fmt.Fprintf(&text, "%-8s %-*s  fix: %s\n", "", width, "", line.Mend)
 		}
 	}
-	fmt.Fprintf(&text, "%d ok, %d warnings, %d failures\n", count[doctor.OK], count[doctor.Warning], count[doctor.Failure])
+	fmt.Fprintf(&text, "%d ok, %s, %s\n", count[doctor.OK], words.Plural(count[doctor.Warning], "warning"), words.Plural(count[doctor.Failure], "failure"))
 	return text.String()
 }

@@ -63,7 +63,7 @@ func freeAddress() (string, error) {
 func TestDoctorLinesArePrinted(t *testing.T) {
 	lines := []doctor.Line{{Name: "cores", Status: doctor.OK, Detail: "8"}, {Name: "root", Status: doctor.OK, Detail: "user 0"},
 		{Name: "disk", Status: doctor.Warning, Detail: "small", Mend: "clean up"}}
-	want := "ok       cores  8\nok       root   user 0\nwarning  disk   small\n                fix: clean up\n2 ok, 1 warnings, 0 failures\n"
+	want := "ok       cores  8\nok       root   user 0\nwarning  disk   small\n                fix: clean up\n2 ok, 1 warning, 0 failures\n"
 	if got := linesText(lines); got != want {
 		t.Errorf("%q", got)
 	}
