@@ -403,7 +403,7 @@ func TestTrendSaysWhatItCannotTell(t *testing.T) {
 		}
 	}
 	trend, err = comparison.MakeTrend(runs, comparison.CompareOptions{MarginRatio: 0.05})
-	if err != nil || trend.Verdict != record.VerdictInconclusive || trend.RunsAfter != 0 || !strings.Contains(trend.Why, "9 runs are too few to find any change") {
+	if err != nil || trend.Verdict != record.VerdictInconclusive || trend.RunsAfter != 0 || !strings.Contains(trend.Why, "9 runs are too few to find any change: with ") {
 		t.Errorf("all decide: %s, %q, %d runs after, %v", trend.Verdict, trend.Why, trend.RunsAfter, err)
 	}
 }

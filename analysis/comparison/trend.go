@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -44,6 +45,7 @@ type Trend struct {
 	// deciding findings (all, if none decides), however large it is; 0 if none could be
 	// found.
 	RunsAfter int         `json:"runs_after"`
+	enough    int         // runs that it takes to find any change, if too few have a value; at most mostRuns
 	Series    []Series    `json:"series"`
 	Warnings  []note.Note `json:"warnings,omitempty"`
 }
@@ -376,6 +378,9 @@ func newestOf(all, runs []*analysis.RunFigures) string {
 	return newest
 }
 
+// mostRuns limits the search for how many runs a trend takes.
+const mostRuns = 100
+
 // reach determines how many runs a change must have after it to be found in all deciding
 // series that have enough runs for any, and names those that do not.
 func (t *Trend) reach(weights []float64) {
@@ -385,10 +390,15 @@ func (t *Trend) reach(weights []float64) {
 	}
 	short := 0
 	for _, i := range t.deciding() {
-		least := stat.LeastSteps(t.Series[i].values(), ErrorRate*weights[i]/all)
-		if t.RunsAfter = max(t.RunsAfter, least); least == 0 {
-			short++
+		n, rate := t.Series[i].values(), ErrorRate*weights[i]/all
+		least := stat.LeastSteps(n, rate)
+		if t.RunsAfter = max(t.RunsAfter, least); least > 0 {
+			continue
 		}
+		short++
+		for n++; stat.LeastSteps(n, rate) == 0 && n < mostRuns; n++ {
+		}
+		t.enough = max(t.enough, n)
 	}
 	if n := len(t.deciding()); short > 0 && short < n {
 		t.Warnings = append(t.Warnings, noteShort.Of(short, n))
@@ -430,7 +440,7 @@ func (t *Trend) verdict(newer string) (verdict, why string) {
 	case stands(record.VerdictBetter):
 		return record.VerdictBetter, ""
 	case t.RunsAfter == 0:
-		return record.VerdictInconclusive, fmt.Sprintf("%d runs are too few to find any change: none of the %d deciding findings has a value in enough of them", len(t.Runs), len(t.deciding()))
+		return record.VerdictInconclusive, fmt.Sprintf("%d runs are too few to find any change: with %s it takes %d runs with a value", len(t.Runs), words.Plural(len(t.deciding()), "deciding finding"), t.enough)
 	}
 	return VerdictNoChange, ""
 }
