@@ -114,6 +114,7 @@ func TestAnalyzeControl(t *testing.T) {
 		args map[int]any
 	}{
 		"with a Sidecar": {noteSameDirection, map[int]any{1: "falls to 14%", 2: "falls to 12%"}},
+		"p99 of istiod":  {noteFirstBucket, nil},
 		"config dump":    {noteConfigBytes, nil},
 	} {
 		i := slices.IndexFunc(says[claim], func(n note.Note) bool { return n.Is(want.kind) })

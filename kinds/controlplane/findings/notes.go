@@ -49,6 +49,7 @@ var (
 	noteJoinBytes       = note.Define("published_join_bytes", "The published figure is the size of the resources as istiod logs them, ours the size of the messages that carry them.")
 	noteConfigDumps     = note.Define("published_config_dump", "Both are config dumps: JSON with the bootstrap, without endpoints. The output of Envoy and Istio varies between versions.")
 	noteConfigBytes     = note.Define("published_config_bytes", "The published figure is the size of a config dump (JSON with the bootstrap); ours is the configuration on the wire.")
+	noteFirstBucket     = note.Define("published_first_bucket", "The published figure comes from a histogram whose first bucket ends at 100 ms; within it the value is interpolated and means no more than \"below\".")
 	noteMemoryOfPod     = note.Define("published_memory", "Memory is a cost per pod: a sidecar holds it with or without requests, and it grows with the configuration. Ours is the proportional set size, in which sidecars on one node share the pages of their programs.")
 	notePriceOfRequests = note.Define("published_cpu", "The published figure is a cost of requests: their bytes, TLS, routes and statistics. A proxy without requests spends none of it.")
 )

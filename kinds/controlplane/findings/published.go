@@ -20,10 +20,17 @@ var countedOtherwise = []struct {
 	{"sidecar_cpu_idle", notePriceOfRequests}, {"sidecar_cpu_changing", notePriceOfRequests}, {"sidecar_memory", noteMemoryOfPod},
 }
 
+// firstBucketUS is where the first bucket of istiod's histogram of convergence times ends, in
+// microseconds (pilot_proxy_convergence_time).
+const firstBucketUS = 1e5
+
 // controlNotes relate a published control-plane figure to ours: whether both change alike from the
 // baseline, and what is counted differently.
 func controlNotes(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []note.Note {
 	out := sameChange(c, p, f, cell)
+	if strings.HasSuffix(p.Finding, "convergence_p99") && p.Figure < firstBucketUS {
+		out = append(out, noteFirstBucket.Of())
+	}
 	for _, other := range countedOtherwise {
 		if strings.HasPrefix(p.Finding, other.findings) {
 			out = append(out, other.says.Of())
