@@ -12,8 +12,8 @@ import (
 
 // pinged is a client's HTTP/2 connection, above TLS. It inserts PINGs between the frames
 // that a library writes; libraries ignore answers to PINGs that they did not send. And it
-// joins writes that libraries make separately: of a request's headers and its body, and of the
-// answer to a PING and the requests that follow what arrived with it.
+// joins writes that libraries make separately: of a request's headers and its body; and of answers
+// to PINGs and updates of windows with the requests that follow.
 type pinged struct {
 	net.Conn
 	below *watched
@@ -109,7 +109,8 @@ func (p *pinged) ping() (asked bool) {
 	if !p.place.between() {
 		return false
 	}
-	_, _ = p.Conn.Write(pingFrame[:]) // the library sees an error when it reads
+	p.held = append(p.held, pingFrame[:]...)
+	_ = p.flush() // the library sees an error when it reads
 	return true
 }
 
@@ -120,7 +121,7 @@ type framePlace struct {
 	length int  // of its payload, as read so far
 	begun  bool // the first frame's header was read: the library's SETTINGS (RFC 9113, 3.4)
 	fields bool // in a header block, which no other frame may interrupt
-	held   bool // the last frame waits for another: headers for their body, or the answer to a PING
+	held   bool // the last frame can wait for another
 	kind   http2.FrameType
 }
 
@@ -158,7 +159,7 @@ func (f *framePlace) flags(flags http2.Flags) {
 	case http2.FrameContinuation:
 		f.fields = !flags.Has(http2.FlagHeadersEndHeaders)
 	default:
-		f.held = f.kind == http2.FramePing && flags.Has(http2.FlagPingAck)
+		f.held = f.kind == http2.FrameWindowUpdate || f.kind == http2.FramePing && flags.Has(http2.FlagPingAck)
 	}
 }
 

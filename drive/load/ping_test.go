@@ -133,6 +133,9 @@ func TestJoinsWrites(t *testing.T) {
 			{"a request", headers(true, true), 1},
 			{"the answer to a PING", ack, 0},
 			{"nothing else to do", read, 1},
+			{"a window", func() error { return framer.WriteWindowUpdate(0, 1) }, 0},
+			{"and another", func() error { return framer.WriteWindowUpdate(1, 1) }, 0},
+			{"nothing that follows", wait, 1},
 			{"nothing held", read, 0},
 			{"nothing held", wait, 0},
 			{"a PING", func() error { return framer.WritePing(false, [8]byte{}) }, 1},
@@ -153,7 +156,8 @@ func TestJoinsWrites(t *testing.T) {
 // one PING is sent until the peer sends data again.
 func TestLiveness(t *testing.T) {
 	sent := &writeCounter{}
-	conn := &pinged{Conn: sent, place: framePlace{begun: true}}
+	conn := newPinged(&watched{Conn: sent})
+	conn.place = framePlace{begun: true}
 	now := time.Unix(0, 0)
 	v := &liveness{}
 	for i, step := range []struct {
