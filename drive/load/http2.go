@@ -28,6 +28,7 @@ type http2Caller struct {
 	request   *http.Request // what all requests have in common, without a context and a body
 	own       own
 	keep      bool
+	paced     bool // requests do not follow one another at once
 	// judge completes the outcome of a request whose answer was read.
 	judge func(*outcome, *http.Response)
 
@@ -57,7 +58,7 @@ func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
 		// open another connection or fail.
 		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true, StrictMaxConcurrentStreams: true},
 		request:   &http.Request{Method: spec.method(), URL: url, Host: t.hostPort, Header: http.Header{"User-Agent": {"meshtrial"}}},
-		keep:      spec.KeepAlive, patience: spec.patience(), own: newOwn(spec),
+		keep:      spec.KeepAlive, paced: !spec.Rate.IsMax(), patience: spec.patience(), own: newOwn(spec),
 	}
 	c.setPayload(spec.payload())
 	expected := spec.expectedStatuses()
@@ -168,6 +169,9 @@ func (c *http2Caller) call(ctx context.Context, n int64) outcome {
 		out.bytesSent = c.request.ContentLength
 		out.bytesRead, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
+		if c.paced {
+			conn.pinged.release() // a timer would cost more than the write
+		}
 	}
 	if err == nil {
 		c.judge(&out, resp)
