@@ -12,7 +12,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -69,8 +68,8 @@ type RunOptions struct {
 	// Kept is called after each trial, once the trial is durable. An error ends the run. May be
 	// nil.
 	Kept func(context.Context) error `json:"-"`
-	// Present shows the findings of the run in dir, while the lab is still up.
-	Present func(dir string, findings record.Findings) error `json:"-"`
+	// Present shows what the run found, while the lab is still up.
+	Present func(Analyzed) error `json:"-"`
 }
 
 // headerLab returns what a run's header says about its lab.

@@ -375,7 +375,7 @@ func (p *Pages) Document(ctx context.Context, query url.Values) ([]byte, error) 
 	err = thread.Apart(func() error {
 		// Another process may be measuring on this machine.
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19)
-		data, err = p.make(ctx, at)
+		data, err = render(func() (report.Page, error) { return p.page(ctx, at) })
 		return err
 	})
 	if err != nil {
@@ -421,19 +421,19 @@ func (p *Pages) keep(key string, m made) {
 	p.made[key] = m
 }
 
-// make renders the document of a place. A panic becomes an error, so that a run of this process
+// render returns a page as a document. A panic becomes an error, so that a run of this process
 // continues.
-func (p *Pages) make(ctx context.Context, at place) (data []byte, err error) {
+func render(page func() (report.Page, error)) (data []byte, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			data, err = nil, errs.WithHint(fmt.Errorf("the page could not be rendered: %v", fault), "report this as a bug, with: %s", debug.Stack())
 		}
 	}()
-	page, err := p.page(ctx, at)
+	content, err := page()
 	if err != nil {
 		return nil, err
 	}
-	data, err = json.Marshal(page)
+	data, err = json.Marshal(content)
 	if err == nil && len(data) > maxDocument {
 		err = errs.WithHint(errs.Usage("the page would be %d MB", len(data)>>20), "`meshtrial report` writes it to a file")
 	}
@@ -490,11 +490,17 @@ func (p *Pages) page(ctx context.Context, at place) (report.Page, error) {
 }
 
 // runPage is the report of a run so far.
-func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err error) {
-	run, damage, err := store.Load(ctx, path)
+func (p *Pages) runPage(ctx context.Context, path string) (report.Page, error) {
+	a, err := Analyze(ctx, path)
 	if err != nil {
-		return page, err
+		return report.Page{}, err
 	}
+	return p.reportOf(a)
+}
+
+// reportOf is the page of a run that goes on or has ended.
+func (p *Pages) reportOf(a Analyzed) (page report.Page, err error) {
+	path, run := a.Dir, a.Run
 	plan, err := analysis.Plan(run)
 	if err != nil {
 		return page, err
@@ -506,21 +512,18 @@ func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err
 		s := plan.Study
 		page = report.Page{Title: s.Name, Question: s.Question, Story: s.Story, Answers: []string{"No trial has ended yet."}, Study: string(run.StudyYAML)}
 	} else {
-		f, err := analyses.All().Analyze(run)
+		f := a.Findings
 		if going {
 			f.Stop = "" // nothing has ended it
 		}
-		if err == nil {
-			page, err = kinds.Reports().Page(f)
-		}
-		if err == nil {
+		if page, err = kinds.Reports().Page(f); err == nil {
 			progress, err = analyses.All().Progress(run)
 		}
 		if err != nil {
 			return page, err
 		}
 	}
-	page.Warnings = append(page.Warnings, damage...)
+	page.Warnings = append(page.Warnings, a.Notes...)
 	ended := progress.Ended(going)
 	var began time.Time
 	p.mu.Lock()

@@ -239,7 +239,7 @@ func following(t *testing.T, name string) *follow {
 	s, err := study.Parse(data, name, nil)
 	must.OK(t, err)
 	runtest.Copy(t, name, f.dir, "r", 0)
-	o := RunOptions{Study: s, Where: Where{Lab: lab.KindLocal}, Progress: &recorder{}, Present: func(string, record.Findings) error { return nil }}
+	o := RunOptions{Study: s, Where: Where{Lab: lab.KindLocal}, Progress: &recorder{}, Present: func(Analyzed) error { return nil }}
 	go func() {
 		f.done <- p.Follow(t.Context(), &o, func(ctx context.Context, o *RunOptions) error {
 			for {
@@ -339,8 +339,11 @@ func TestPagesFollowARun(t *testing.T) {
 		t.Errorf("after a trial: %+v, %q", page.Live.Status, page.Sections[0].Name)
 	}
 	runtest.Grow(t, "data-plane", f.dir, 6)
+	last, err := Analyze(t.Context(), f.dir)
+	must.OK(t, err)
+	must.OK(t, os.RemoveAll(filepath.Join(f.dir, "hist"))) // the run has been read: nothing reads it again
 	f.do(func(o *RunOptions) {
-		if err := o.Present(f.dir, record.Findings{}); err != nil {
+		if err := o.Present(last); err != nil {
 			t.Error(err)
 		}
 	})

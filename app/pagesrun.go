@@ -86,14 +86,14 @@ func (p *Pages) Follow(ctx context.Context, o *RunOptions, work func(context.Con
 		}
 		return nil
 	}
-	followed.Present = func(dir string, findings record.Findings) error {
+	followed.Present = func(a Analyzed) error {
 		p.release(u) // nothing is measured any more
-		files := versionOf(dir, nil)
-		p.renew(context.WithoutCancel(ctx), u)
+		files := versionOf(a.Dir, nil)
+		p.renew(u, func() (report.Page, error) { return p.reportOf(a) })
 		p.mu.Lock()
 		u.files = files
 		p.mu.Unlock()
-		return o.Present(dir, findings)
+		return o.Present(a)
 	}
 	err := work(ctx, &followed)
 	p.ended(u, err)
@@ -204,19 +204,18 @@ func (p *Pages) gap(ctx context.Context, u *underway) {
 	postponed := time.Now().Before(u.next)
 	p.mu.Unlock()
 	if !postponed {
-		p.renew(ctx, u)
+		p.renew(u, func() (report.Page, error) { return p.runPage(ctx, u.dir) })
 	}
 }
 
 // renew renders the run's document and tells readers.
-func (p *Pages) renew(ctx context.Context, u *underway) {
+func (p *Pages) renew(u *underway, page func() (report.Page, error)) {
 	began := time.Now()
-	at := place{run: u.dir}
-	data, err := p.make(ctx, at)
+	data, err := render(page)
 	next := time.Now().Add(pauseAfter(began))
 	version := fmt.Sprint(began.UnixNano())
 	if err == nil {
-		p.keep(at.key(), made{version, data, next})
+		p.keep(place{run: u.dir}.key(), made{version, data, next})
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,6 +25,23 @@ func LoadRun(ctx context.Context, dir string, warn func(string)) (record.Run, er
 	return run, err
 }
 
+// Analyzed is a run as read from its directory, and its findings.
+type Analyzed struct {
+	Dir      string
+	Run      record.Run
+	Notes    []string // damage in the directory
+	Findings record.Findings
+}
+
+// Analyze reads a run directory and analyzes it. A run without trials has no findings.
+func Analyze(ctx context.Context, dir string) (a Analyzed, err error) {
+	a.Dir = dir
+	if a.Run, a.Notes, err = store.Load(ctx, dir); err == nil && len(a.Run.Trials) > 0 {
+		a.Findings, err = analyses.All().Analyze(a.Run)
+	}
+	return a, err
+}
+
 // ReportOptions says which run to analyze, and how.
 type ReportOptions struct {
 	Dir string // the run directory

@@ -194,9 +194,9 @@ func (r *prepared) run(ctx context.Context) (err error) {
 	if outcome.Dir == "" || outcome.Trials == 0 {
 		return runErr
 	}
-	findings, err := writeFindings(context.WithoutCancel(ctx), outcome.Dir)
+	analyzed, err := writeFindings(context.WithoutCancel(ctx), outcome.Dir)
 	if err == nil {
-		err = r.Present(outcome.Dir, findings)
+		err = r.Present(analyzed)
 	}
 	switch {
 	case runErr != nil:
@@ -204,7 +204,7 @@ func (r *prepared) run(ctx context.Context) (err error) {
 	case err != nil:
 		return err
 	}
-	return Judgement(findings)
+	return Judgement(analyzed.Findings)
 }
 
 // complete fills in what the runner needs to know of the lab. It opens the control plane, if
@@ -285,26 +285,22 @@ func newRunIn(folder string, s *study.Study) string {
 const ReportFile = "report.html"
 
 // writeFindings analyses a run directory and writes its findings and its report.
-func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
-	run, _, err := store.Load(ctx, dir)
+func writeFindings(ctx context.Context, dir string) (Analyzed, error) {
+	a, err := Analyze(ctx, dir)
 	if err != nil {
-		return record.Findings{}, err
-	}
-	findings, err := analyses.All().Analyze(run)
-	if err != nil {
-		return record.Findings{}, err
+		return a, err
 	}
 	d, _, err := store.Resume(dir, nil, 0)
 	if err != nil {
-		return findings, err
+		return a, err
 	}
 	defer d.Close()
-	if err := d.WriteFindings(findings); err != nil {
-		return findings, err
+	if err := d.WriteFindings(a.Findings); err != nil {
+		return a, err
 	}
 	var page strings.Builder
-	if err := kinds.Reports().Render(&page, findings, "html", report.Options{}); err != nil {
-		return findings, err
+	if err := kinds.Reports().Render(&page, a.Findings, "html", report.Options{}); err != nil {
+		return a, err
 	}
-	return findings, d.WriteFile(ReportFile, []byte(page.String()))
+	return a, d.WriteFile(ReportFile, []byte(page.String()))
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/detached"
 )
 
@@ -36,8 +35,8 @@ func newDetachedRunCommand(env *Env) *cobra.Command {
 			p := newProgress(env.Stderr)
 			defer p.Clear()
 			f.tell(env, p)
-			f.Present = func(_ string, findings record.Findings) error { // the path is local to this pod
-				err := presentText(env, findings)
+			f.Present = func(a app.Analyzed) error { // the path is local to this pod
+				err := presentText(env, a.Findings)
 				if err == nil {
 					_, err = fmt.Fprintf(env.Stdout, "\nreport and trials: meshtrial runs fetch %s\n", run)
 				}

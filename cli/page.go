@@ -61,7 +61,7 @@ func servePage(ctx context.Context, env *Env, address string, dirs []string) err
 	},
 		Options: app.RunOptions{Where: app.Where{Lab: lab.KindLocal}, Observe: record.ObservedCgroup, Progress: p,
 			Confirm: func(context.Context, string) error { return errors.New("a page cannot ask for confirmation") },
-			Present: func(string, record.Findings) error { return nil }}}
+			Present: func(app.Analyzed) error { return nil }}}
 	return serving(ctx, p, pages, address, pollRuns, func(ctx context.Context) error {
 		pages.Work(ctx, launch)
 		return nil

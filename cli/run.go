@@ -138,8 +138,8 @@ func (f *runFlags) tell(env *Env, p *progress) {
 	f.Confirm = func(ctx context.Context, text string) error { return ask(ctx, env, p, false, text, f.yes) }
 	events := &eventLine{progress: p}
 	f.Event = events.show
-	f.Present = func(dir string, findings record.Findings) error {
-		if err := present(env, f.json, dir, findings); !unread(err) {
+	f.Present = func(a app.Analyzed) error {
+		if err := present(env, f.json, a.Dir, a.Findings); !unread(err) {
 			return err
 		}
 		return nil

@@ -90,7 +90,7 @@ func serveRun(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	if err := from.Decode(new(string)); err != nil { // "go"
 		return err
 	}
-	options := app.RunOptions{Study: w.Plan.Study, Progress: silent{}, Present: func(string, record.Findings) error { return nil },
+	options := app.RunOptions{Study: w.Plan.Study, Progress: silent{}, Present: func(app.Analyzed) error { return nil },
 		Begun: func(string) {}, Kept: func(context.Context) error { return nil }}
 	var result spending
 	work := func(ctx context.Context, o2 *app.RunOptions) (err error) {
@@ -150,7 +150,10 @@ func carryOut(ctx context.Context, w *runtest.Writer, o order, to *app.RunOption
 			return spending{}, err
 		}
 	}
-	err := to.Present(o.Dir, record.Findings{})
+	analyzed, err := app.Analyze(ctx, o.Dir)
+	if err == nil {
+		err = to.Present(analyzed)
+	}
 	all.end(own)
 	return spending{all, windows, sent}, err
 }

@@ -43,7 +43,7 @@ func players(source string) (launch app.Launch, begun <-chan played) {
 		Study: func(context.Context, string) (*study.Study, []byte, error) {
 			return app.ResumedStudy(source)
 		},
-		Options: app.RunOptions{Where: app.Where{Lab: lab.KindLocal}, Observe: record.ObservedCgroup, Progress: unseen{}, Present: func(string, record.Findings) error { return nil }},
+		Options: app.RunOptions{Where: app.Where{Lab: lab.KindLocal}, Observe: record.ObservedCgroup, Progress: unseen{}, Present: func(app.Analyzed) error { return nil }},
 		Run: func(ctx context.Context, o app.RunOptions) error {
 			p := played{o, ctx, make(chan error)}
 			select {
@@ -140,7 +140,9 @@ func TestPageAsAPersonUsesIt(t *testing.T) {
 	for n := 2; n <= 6; n++ {
 		trial(second, first.Out, n)
 	}
-	must.OK(t, second.Present(first.Out, record.Findings{}))
+	analyzed, err := app.Analyze(t.Context(), first.Out)
+	must.OK(t, err)
+	must.OK(t, second.Present(analyzed))
 	second.ended <- nil
 	says("The run has ended")
 	browsertest.Shows(t, ctx, "the last report", `document.querySelector('.provisional') === null && document.querySelectorAll('#trials').length === 0`)
