@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"golang.org/x/sync/errgroup"
@@ -35,6 +36,14 @@ func New(o Options) (*Builder, error) {
 		return nil, err
 	}
 	o.CacheDir, o.Arch = dir, cmp.Or(o.Arch, runtime.GOARCH)
+	if tell := o.Progress; tell != nil {
+		var mu sync.Mutex
+		o.Progress = func(e Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			tell(e)
+		}
+	}
 	base := os.Getenv(baseCacheVariable)
 	if base != "" {
 		if base, err = trustedCache(base, baseCacheVariable); err != nil {

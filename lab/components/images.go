@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components/push"
@@ -169,16 +170,19 @@ func (b *Builder) componentsOf(ctx context.Context, m *meter, names ...string) (
 // the same names: the roles' image changes with every build of meshtrial, Linkerd's with
 // its programs.
 func (b *Builder) assemble(ctx context.Context, m *meter, plans []plan) ([]Image, error) {
-	var images []Image
-	for _, p := range plans {
-		image, err := b.image(ctx, m, p.recipe(m))
-		if err != nil {
-			return nil, err
-		}
-		images = append(images, image)
-		if err := b.cache.prune(p.entryName(), 3); err != nil {
-			return nil, err
-		}
+	images := make([]Image, len(plans))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0)) // one hashes while another waits for the disk
+	for i, p := range plans {
+		group.Go(func() (err error) {
+			if images[i], err = b.image(ctx, m, p.recipe(m)); err != nil {
+				return err
+			}
+			return b.cache.prune(p.entryName(), 3)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
 	return images, nil
 }

@@ -1,8 +1,15 @@
 package components
 
 import (
+	"debug/elf"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestTimeLeft(t *testing.T) {
@@ -37,5 +44,28 @@ func TestMeterSaysNotTooMuch(t *testing.T) {
 	m.finish("a")
 	if n := len(events); n < 3 || n > 100 || events[0].Phase != PhaseBuild || events[n-2].Phase != PhaseNote || events[n-1].Phase != PhaseReady {
 		t.Errorf("%d events, the last %+v", n, events[max(0, n-2):])
+	}
+}
+
+// Entries that are made at the same time report one after the other.
+func TestProgressIsOneAfterTheOther(t *testing.T) {
+	var inside, seen atomic.Int32
+	b, err := New(Options{CacheDir: t.TempDir(), Progress: func(Event) {
+		seen.Add(1)
+		if inside.Add(1) > 1 {
+			t.Error("two at a time")
+		}
+		time.Sleep(time.Millisecond)
+		inside.Add(-1)
+	}})
+	must.OK(t, err)
+	var all errgroup.Group
+	for i := range 3 { // of which none is pruned
+		program := staticProgram(t, elf.EM_X86_64, fmt.Sprint("program ", i))
+		all.Go(func() error { return must.Err(b.RolesArchive(t.Context(), program)) })
+	}
+	must.OK(t, all.Wait())
+	if seen.Load() < 3 {
+		t.Errorf("%d events", seen.Load())
 	}
 }

@@ -159,21 +159,29 @@ func (u *starter) gather(ctx context.Context) error {
 	if u.set, err = u.builder.Ensure(ctx, append([]string{"cni"}, programNames...)...); err != nil {
 		return err
 	}
-	if u.images, err = u.builder.Images(ctx, u.o.Program); err != nil {
-		return err
-	}
 	u.meshes = map[string]map[string]string{}
-	for _, s := range u.o.Supplies {
-		if s.Images == nil {
-			continue
+	var own, meshes []components.Image
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		own, err = u.builder.Images(ctx, u.o.Program)
+		return err
+	})
+	group.Go(func() error { // meshes in turn, whose components may have to be compiled
+		for _, s := range u.o.Supplies {
+			if s.Images == nil {
+				continue
+			}
+			images, facts, err := s.Images(ctx, u.builder)
+			if err != nil {
+				return err
+			}
+			meshes, u.meshes[s.Mesh] = append(meshes, images...), facts
 		}
-		images, facts, err := s.Images(ctx, u.builder)
-		if err != nil {
-			return err
-		}
-		u.images, u.meshes[s.Mesh] = append(u.images, images...), facts
-	}
-	return nil
+		return nil
+	})
+	err = group.Wait()
+	u.images = append(own, meshes...)
+	return err
 }
 
 // start makes the lab. On an error the caller sweeps.
