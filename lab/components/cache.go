@@ -23,12 +23,14 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/trusted"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // cache keeps entries under names with a hash of what they were made from.
 //
 //	entries/NAME-KEY/     what was made, and entry.json
 //	tmp/NAME-KEY-*/       being made; renamed into entries once synced to disk
+//	                      (brief ones are not, and count only until the next boot)
 //	locks/NAME-KEY.lock   held while it is made
 //
 // An entry never changes. An entry that was modified is made again: a lookup detects
@@ -61,6 +63,7 @@ type manifest struct {
 	Inputs   map[string]any `json:"inputs"` // Key is the hash of these
 	Files    []file         `json:"files"`
 	Versions []Version      `json:"versions,omitempty"`
+	Boot     string         `json:"boot,omitempty"` // of a brief entry: the boot in which it was made
 }
 
 type file struct {
@@ -88,6 +91,9 @@ type recipe struct {
 	inputs map[string]any
 	// make fills dir and returns the versions of its contents.
 	make func(ctx context.Context, dir string) ([]Version, error)
+	// brief: the entry is quickly made again, from other entries. It is not synced, which would take
+	// longer than making it, so a power loss may tear it.
+	brief bool
 	// wait is called once if another builder is making the entry. May be nil.
 	wait func()
 }
@@ -118,6 +124,9 @@ func openEntry(cache, id string) (entry, bool) {
 	e := entry{dir: filepath.Join(cache, "entries", id)}
 	b, err := os.ReadFile(e.path("entry.json"))
 	if err != nil || json.Unmarshal(b, &e.manifest) != nil {
+		return entry{}, false
+	}
+	if e.Boot != "" && e.Boot != thisBoot() {
 		return entry{}, false
 	}
 	for _, f := range e.Files {
@@ -170,7 +179,11 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 		}
 		return entry{}, fmt.Errorf("%s: %w", r.name, err)
 	}
-	if err := c.seal(tmp, manifest{Name: r.name, Key: r.key(), Inputs: r.inputs, Versions: versions}); err != nil {
+	m := manifest{Name: r.name, Key: r.key(), Inputs: r.inputs, Versions: versions}
+	if r.brief {
+		m.Boot = thisBoot()
+	}
+	if err := c.seal(tmp, m); err != nil {
 		return entry{}, fmt.Errorf("%s: %w", r.name, err)
 	}
 	if err := os.Chmod(tmp, 0o755); err != nil {
@@ -180,8 +193,10 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 		return entry{}, fmt.Errorf("%s: %w", r.name, err)
 	}
 	c.trace("rename", tmp)
-	if err := c.syncDir(filepath.Join(c.dir, "entries")); err != nil {
-		return entry{}, err
+	if m.Boot == "" {
+		if err := c.syncDir(filepath.Join(c.dir, "entries")); err != nil {
+			return entry{}, err
+		}
 	}
 	e, ok := c.lookup(r)
 	if !ok {
@@ -255,9 +270,16 @@ func (c cache) prune(name string, keep int) error {
 	return err
 }
 
-// seal writes entry.json for the files in dir, and syncs everything to disk. Whatever the
-// umask, it leaves write permission only to the owner, and no file is setuid.
+// thisBoot identifies the machine's current boot; "" if that is unknown, as it never is on Linux.
+func thisBoot() string {
+	id, _ := procfs.BootID()
+	return id
+}
+
+// seal writes entry.json for the files in dir, and syncs everything to disk unless the entry is
+// brief. Whatever the umask, it leaves write permission only to the owner, and no file is setuid.
 func (c cache) seal(dir string, m manifest) error {
+	sync := m.Boot == ""
 	var folders []string // outer folders before inner ones
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -284,10 +306,12 @@ func (c cache) seal(dir string, m manifest) error {
 		f := file{Path: rel}
 		switch {
 		case d.Type().IsRegular():
-			if f.Size, f.SHA256, err = sumFile(path, true); err != nil {
+			if f.Size, f.SHA256, err = sumFile(path, sync); err != nil {
 				return err
 			}
-			c.trace("sync", path)
+			if sync {
+				c.trace("sync", path)
+			}
 			f.Mode = mode
 		case d.Type()&fs.ModeSymlink != 0:
 			if f.Link, err = os.Readlink(path); err != nil {
@@ -305,6 +329,9 @@ func (c cache) seal(dir string, m manifest) error {
 		return err
 	}
 	list := filepath.Join(dir, "entry.json")
+	if !sync {
+		return os.WriteFile(list, append(b, '\n'), 0o644)
+	}
 	if err := writeFile(list, append(b, '\n')); err != nil {
 		return err
 	}

@@ -232,7 +232,7 @@ func (p plan) recipe(m *meter) recipe {
 		contents = append(contents, l.contents)
 	}
 	inputs := map[string]any{"ref": p.ref, "config": p.environment(), "layers": contents, "format": 2}
-	return recipe{name: p.entryName(), inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
+	return recipe{name: p.entryName(), inputs: inputs, brief: true, make: func(ctx context.Context, dir string) ([]Version, error) {
 		m.step(p.ref, PhaseAssemble, 0, "")
 		image, err := p.image((*layer).asIs)
 		if err != nil {

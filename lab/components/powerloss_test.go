@@ -2,6 +2,7 @@ package components
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -61,5 +62,34 @@ func TestEntryIsOnDiskBeforeItHasItsName(t *testing.T) {
 	})
 	if err != nil || count != 8 {
 		t.Errorf("%d files and folders, %v", count, err)
+	}
+}
+
+// A brief entry is not synced, and counts only until the machine starts again.
+func TestBriefEntry(t *testing.T) {
+	var done []string
+	c := cache{dir: t.TempDir(), did: func(op, _ string) { done = append(done, op) }}
+	r := imageRecipe()
+	r.brief = true
+	e, err := c.ensure(t.Context(), r)
+	must.OK(t, err)
+	if !slices.Equal(done, []string{"rename"}) {
+		t.Errorf("%q", done)
+	}
+	if again, err := c.ensure(t.Context(), r); err != nil || again.dir != e.dir || len(done) != 1 {
+		t.Errorf("in the same boot: %q, %v", done, err)
+	}
+	e.Boot = "another"
+	data, err := json.Marshal(e.manifest)
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(e.path("entry.json"), data, 0o644))
+	must.OK(t, os.WriteFile(e.path("image.tar"), []byte("torn"), 0o644))
+	if _, ok := c.lookup(r); ok {
+		t.Error("an entry of another boot is used")
+	}
+	e, err = c.ensure(t.Context(), r)
+	must.OK(t, err)
+	if got, err := os.ReadFile(e.path("image.tar")); err != nil || string(got) != "layers" || e.Boot != thisBoot() {
+		t.Errorf("it is %q, of boot %q, %v", got, e.Boot, err)
 	}
 }
