@@ -78,9 +78,9 @@ var undisturbed = map[string][]string{
 	"run/runner":        {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
 }
 
-// guests lists long tests of "verify" with their own labs: they need not wait for those
-// that share their package's lab, and run in a parallel lane.
-var guests = map[string][]string{"cli": {"TestAmbientUpgrade", "TestAssessAmbientMesh", "TestAssessMeshes", "TestDetachedFaults", "TestImageRuns", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot", "TestVersionUpgrade", "TestZtunnelPushes"}}
+// guests lists long tests of "verify" with their own labs, or without: they need not wait for
+// those that share their package's lab, and run in a parallel lane.
+var guests = map[string][]string{"cli": {"TestAmbientUpgrade", "TestAssessAmbientMesh", "TestAssessMeshes", "TestDetachedFaults", "TestImageRuns", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestStandaloneImageForAnotherProcessor", "TestTheirMesh", "TestTheirRoot", "TestVersionUpgrade", "TestZtunnelPushes"}}
 
 // simulated lists the packages with tests named TestSimulation..., and the number of runs
 // that each simulates per cell of its tables: enough for a share that misses its target to
