@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -77,6 +78,18 @@ func TestStepsNameTheirTrial(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q lacks %q", out.String(), want)
 		}
+	}
+}
+
+// Without a terminal only the first invalid trial is shown.
+func TestFirstInvalidTrialIsShown(t *testing.T) {
+	var out bytes.Buffer
+	p := &eventLine{progress: newProgress(&out)}
+	for _, id := range []string{"b000-t00", "b000-t01"} {
+		p.show(nil, runner.Event{Stage: "trial", Cell: "both", Record: &record.Trial{ID: id}})
+	}
+	if want := "trial b000-t00 (both) is not valid: no reason recorded\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
 	}
 }
 

@@ -241,7 +241,8 @@ func claimOf(text string) (app.Results, error) {
 // eventLine shows the user what the runner is doing.
 type eventLine struct {
 	*progress
-	trial atomic.Pointer[string] // the trial in progress, in front of its steps
+	trial   atomic.Pointer[string] // the trial in progress, in front of its steps
+	invalid atomic.Bool            // an invalid trial was shown; without a terminal only the first is
 }
 
 func (p *eventLine) show(plan *study.Plan, e runner.Event) {
@@ -251,7 +252,7 @@ func (p *eventLine) show(plan *study.Plan, e runner.Event) {
 			place := fmt.Sprintf("block %d, trial %d", e.Block+1, e.Trial)
 			p.trial.Store(&place)
 			p.Say("%s", app.TrialWords(plan, e))
-		} else if !e.Record.Validity.Valid && p.width > 0 {
+		} else if !e.Record.Validity.Valid && (p.invalid.CompareAndSwap(false, true) || p.width > 0) {
 			p.Note("trial %s (%s) is not valid: %s", e.Record.ID, e.Cell, firstFailure(e.Record.Validity))
 		}
 	case "step", "timeline":
