@@ -139,7 +139,8 @@ func ProfileCentres(s profile.Summary, top int) Table {
 		return Table{}
 	}
 	if profile.TooFew(s.Kind, s.Samples) {
-		t.Rows = append(t.Rows, []Text{Dash, {S: profile.Few(s.Samples).String()}, Dash, {}, {}})
+		t.Rows = append(t.Rows, []Text{Dash, {S: "too few samples"}, Dash, {}, {}})
+		t.Notes = append(t.Notes, UpperFirst(profile.Few(s.Samples).String())+".")
 		return t
 	}
 	var rest []profile.CentreCost

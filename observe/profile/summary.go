@@ -46,9 +46,7 @@ func Summarise(title string, profiles []*Profile, filters []ConfigFilter, top in
 	}
 	v := NewView(all, title, trust)
 	if s.TooFew = TooFew(s.Kind, s.Samples); s.TooFew {
-		few := Few(s.Samples).String()
-		v.Title += ", " + few
-		v.Notes = append([]string{few}, v.Notes...)
+		v.Notes = append([]string{Few(s.Samples).String()}, v.Notes...)
 	}
 	v.Costs = &s.Costs
 	s.Advice = v.Advice

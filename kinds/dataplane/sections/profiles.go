@@ -36,7 +36,7 @@ func profilesTables(f record.Findings) []report.Table {
 			Trust: v.Trust, Enough: v.Enough, Advice: v.Advice, Costs: *v.Costs}
 		t := report.ProfileCentres(s, maxCentres)
 		t.Title = "Where the CPU time goes: " + v.Title
-		if profile.TooFew(s.Kind, s.Samples) { // the title states it
+		if profile.TooFew(s.Kind, s.Samples) { // the table states it
 			out = append(out, t)
 			continue
 		}
