@@ -66,7 +66,7 @@ func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
 	}
 	zones := len(zonesOf(open))
 	if zoned && zones < resilience.ZonesNeeded {
-		return errs.WithHint(errs.Usage("schedulable nodes are in %d zones, by their label %s, and the study needs %d", zones, corev1.LabelTopologyZone, resilience.ZonesNeeded),
+		return errs.WithHint(errs.Usage("the study needs nodes in %d zones, and those that are schedulable are in %d, by their label %s", resilience.ZonesNeeded, zones, corev1.LabelTopologyZone),
 			"meshtrial lab up --nodes %d", resilience.ZonesNeeded)
 	}
 	for _, cell := range plan.Cells {
