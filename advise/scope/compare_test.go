@@ -9,6 +9,7 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -111,4 +112,31 @@ func FuzzCompare(f *testing.F) {
 			t.Errorf("%+v, %v, reversed %+v, %v", one, err, other, otherErr)
 		}
 	})
+}
+
+// The order of fields, at any depth, makes no difference between messages that are not decoded.
+func TestCompareOpaque(t *testing.T) {
+	key := resourceKey{typ: "istio.workload.Address"}
+	number := func(n protowire.Number, v uint64) []byte {
+		return protowire.AppendVarint(protowire.AppendTag(nil, n, protowire.VarintType), v)
+	}
+	text := func(n protowire.Number, v []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, n, protowire.BytesType), v)
+	}
+	of := func(parts ...[]byte) []byte { return text(2, slices.Concat(parts...)) }
+	first := of(text(1, []byte("bar")), number(3, 15008), number(4, 1), number(4, 2))
+	for name, tt := range map[string]struct {
+		second []byte
+		same   bool
+	}{
+		"another order":              {of(number(3, 15008), number(4, 1), number(4, 2), text(1, []byte("bar"))), true},
+		"another value":              {of(number(3, 15009), number(4, 1), number(4, 2), text(1, []byte("bar"))), false},
+		"another order of one field": {of(text(1, []byte("bar")), number(3, 15008), number(4, 2), number(4, 1)), false},
+		"a field less":               {of(text(1, []byte("bar")), number(3, 15008), number(4, 1)), false},
+		"no message":                 {[]byte{0xff}, false},
+	} {
+		if got, err := compareResource(key, first, tt.second); err != nil || (len(got) == 0) != tt.same {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
 }
