@@ -106,7 +106,8 @@ func (c *http2Caller) open(ctx context.Context) (*http2Conn, bool, error) {
 	if c.closed {
 		return nil, false, net.ErrClosed
 	}
-	if c.conn != nil && c.conn.CanTakeNewRequest() {
+	// The library takes requests for a connection that ended without any, and fails them.
+	if c.conn != nil && !c.conn.pinged.over.Load() && c.conn.CanTakeNewRequest() {
 		return c.conn, false, nil
 	}
 	raw, err := c.dialer.dial(ctx)
@@ -251,17 +252,18 @@ func (c *http2Conn) retire() {
 // it arrived. before is the number of bytes written to the connection before the
 // request.
 func unprocessed(conn *http2Conn, before int64, err error) bool {
-	if refused(err) || err.Error() == http2Unusable || err.Error() == http2GoneAway {
+	if refused(err) || err.Error() == http2Unusable || err.Error() == http2Unused || err.Error() == http2GoneAway {
 		return true
 	}
 	return conn.pinged.below.ended.Load() != nil && conn.pinged.below.unread(before)
 }
 
-// Errors that the library does not export: the connection takes no more streams; the
-// stream is above the last of a GOAWAY; the same for the connection's first stream, with an
+// Errors that the library does not export: the connection takes no more streams; it ended
+// before its first stream; the stream is above the last of a GOAWAY; the same for the connection's first stream, with an
 // error in the GOAWAY.
 const (
 	http2Unusable  = "http2: client conn not usable"
+	http2Unused    = "http2: client conn could not be established"
 	http2GoneAway  = "http2: Transport received Server's graceful shutdown GOAWAY"
 	http2FirstGone = "http2: Transport received GOAWAY from server ErrCode:"
 )

@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/loopback"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -99,5 +101,25 @@ func TestHTTP2WaitsOnTheNext(t *testing.T) {
 	}
 	if made != 1 {
 		t.Errorf("%d connections made after the first", made)
+	}
+}
+
+// A connection that its server ends before the first request is replaced.
+func TestHTTP2ReplacesUnused(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		s := newTroubled(t, protocol.HTTP2, secure, fault{idle: 40 * time.Millisecond})
+		d := &dialer{addr: s.addr}
+		if secure {
+			d.tls = &tls.Config{InsecureSkipVerify: true, NextProtos: s.tls.NextProtos}
+		}
+		c := newHTTP2Caller(&Spec{KeepAlive: true}, target{hostPort: s.addr, path: "/", tls: secure}, d).(*http2Caller)
+		defer c.close()
+		must.OK(t, c.connect(t.Context()))
+		for !c.conn.State().Closed {
+			time.Sleep(time.Millisecond)
+		}
+		if out := c.call(t.Context(), 0); out.failed || out.connections == 0 {
+			t.Errorf("TLS %v: %+v", secure, out)
+		}
 	}
 }

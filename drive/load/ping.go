@@ -18,6 +18,7 @@ type pinged struct {
 	net.Conn
 	below *watched
 	heard atomic.Int64 // bytes, in plain text
+	over  atomic.Bool  // nothing more arrives
 
 	mu    sync.Mutex // of writes
 	place framePlace
@@ -43,6 +44,9 @@ func (p *pinged) Read(b []byte) (int, error) {
 	}
 	n, err := p.Conn.Read(b)
 	p.heard.Add(int64(n))
+	if err != nil {
+		p.over.Store(true)
+	}
 	return n, err
 }
 
