@@ -780,7 +780,7 @@ func reachTable(p *model.Prediction) Table {
 	if l := p.Limits; l != nil {
 		limit := func(v float64, text, beyond string) Text {
 			if v == 0 {
-				return Text{"exceeded", StyleBad}
+				return Text{"exceeded" + model.TimesBeyond(p.Times), StyleBad}
 			}
 			return Text{S: text + beyond}
 		}
