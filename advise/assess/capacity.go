@@ -66,8 +66,13 @@ func (a *Assessment) modelled(e Evidence) (model.Mesh, error) {
 	for _, v := range e.Limits.Values {
 		values[v.Name] = v.Value
 	}
-	services, listed := e.Objects["Service"]
-	if !listed {
+	services, known := e.Objects["Service"]
+	if e.Signals != nil {
+		if v, _ := e.Signals.Find("services"); v.Value != nil { // istiod's count has ServiceEntries too, as the model does
+			services, known = int(*v.Value), true
+		}
+	}
+	if !known {
 		return m, fmt.Errorf("Services were not listed")
 	}
 	m.Services, m.Namespaces = services, max(1, a.Mesh.Namespaces)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,19 @@ func TestUnlikeMachines(t *testing.T) {
 	most.Trials = most.Trials[4:]
 	if _, err := Fit([]record.Run{most}, options); err == nil || !strings.Contains(err.Error(), "1 are left out: istiod on n, and in most trials on m") {
 		t.Errorf("one trial of each machine: %v", err)
+	}
+}
+
+// Trials beside other programs are used, and noted.
+func TestSharedMachine(t *testing.T) {
+	run := madeUp(t, truth(), cells(t, "  a: {proxies: 50, services: 50, change_rate: 2}\n  b: {proxies: 100, services: 50, change_rate: 2}\n"), 2, 0.02, 1)
+	for i, share := range []float64{0.4, 0.05} {
+		run.Trials[i].Others = &record.Others{UnattributedRatio: share}
+	}
+	m, err := Fit([]record.Run{run}, Options{Seed: 1, Draws: 10})
+	must.OK(t, err)
+	if m.Runs[0].Trials != 4 || !slices.ContainsFunc(m.Notes, func(n model.Note) bool { return n.Code == model.NoteShared && n.N == 1 && n.Of == 4 }) {
+		t.Errorf("%d trials, %v", m.Runs[0].Trials, m.Notes)
 	}
 }
 
