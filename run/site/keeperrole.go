@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/run/site/keeper"
@@ -115,8 +116,7 @@ func (s *Site) tryKeeper(ctx context.Context) error {
 		return err
 	}
 	for _, o := range keeperRights(s.Namespace, s.Run, s.Owner()) {
-		_, err := client.Resource(o.resource).Namespace(o.object.GetNamespace()).Create(ctx, o.object, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := createOnceGone(ctx, client.Resource(o.resource).Namespace(o.object.GetNamespace()), o.object); err != nil {
 			return fmt.Errorf("create %s %s: %w", o.object.GetKind(), o.object.GetName(), err)
 		}
 	}
@@ -125,6 +125,19 @@ func (s *Site) tryKeeper(ctx context.Context) error {
 		return fmt.Errorf("create Deployment %s: %w", d.Name, err)
 	}
 	return nil
+}
+
+// createOnceGone creates an object. An existing one belongs to a namespace of this run that was deleted,
+// and the garbage collector is about to delete it.
+func createOnceGone(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	for {
+		_, err := at.Create(ctx, o, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) || wake.Pause(ctx, goneLook) != nil {
+			return err
+		}
+	}
 }
 
 // Owner returns the owner reference for objects that a run creates outside its

@@ -29,6 +29,7 @@ type keeperAPI struct {
 	url    string
 	lease  string // in responses; "": none
 	forbid string // kinds
+	exists int    // how often another ClusterRole of the name exists
 
 	made []*unstructured.Unstructured
 }
@@ -64,6 +65,11 @@ func (a *keeperAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(403, metav1.StatusReasonForbidden)
 		return
 	}
+	if o.GetKind() == "ClusterRole" && a.exists > 0 {
+		a.exists--
+		refuse(409, metav1.StatusReasonAlreadyExists)
+		return
+	}
 	a.made = append(a.made, o)
 	_, _ = w.Write(body)
 }
@@ -84,6 +90,17 @@ func keep(t *testing.T, api *keeperAPI) (notes []string) {
 }
 
 const leaseOfR = `{"metadata":{"resourceVersion":"1"},"spec":{"holderIdentity":"r"}}`
+
+// Rights of a deleted namespace of the run are about to be collected, and are not the new keeper's.
+func TestKeeperAfterItsPredecessor(t *testing.T) {
+	api := &keeperAPI{lease: leaseOfR, exists: 2}
+	if notes := keep(t, api); len(notes) > 0 {
+		t.Errorf("%q", notes)
+	}
+	if !slices.ContainsFunc(api.made, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterRole" }) {
+		t.Error("it has the rights of its predecessor, which are about to go")
+	}
+}
 
 // The keeper may read one Lease and delete one namespace, and all of its
 // objects are owned by that namespace.
