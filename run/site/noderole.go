@@ -96,9 +96,11 @@ func (r *NodeRoles[C]) connect(ctx context.Context, complete func(ctx context.Co
 				continue
 			}
 			client, err := r.dial(ctx, r.HTTP(pod, r.port))
-			if unanswered = err; err == nil { // it may not be listening yet
-				r.ByNode[pod.Spec.NodeName] = client
+			if err != nil { // it may not be listening yet
+				unanswered = err
+				continue
 			}
+			r.ByNode[pod.Spec.NodeName] = client
 		}
 		seen, err := complete(ctx, len(pods.Items))
 		seen.Pods = pods.Items
