@@ -1,6 +1,13 @@
 package load
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"syscall"
+
+	"google.golang.org/grpc/codes"
+)
 
 // channel is the client's side of one stream of messages over one connection, without I/O. The
 // server answers messages in order.
@@ -47,4 +54,18 @@ func (e *refusedError) Error() string { return e.text }
 // notOpened returns an error that names a status.
 func notOpened(status int, format string, args ...any) error {
 	return &refusedError{status, fmt.Sprintf(format, args...)}
+}
+
+// MayPass reports whether [Start] failed because of what may pass on its own: nothing listens yet, or
+// a proxy does not have its routes yet. Envoy answers gRPC without a route by Unimplemented.
+func MayPass(err error) bool {
+	refused := &refusedError{}
+	if !errors.As(err, &refused) {
+		return errors.Is(err, syscall.ECONNREFUSED)
+	}
+	switch refused.status {
+	case http.StatusNotFound, http.StatusServiceUnavailable, int(codes.Unimplemented), int(codes.Unavailable):
+		return true
+	}
+	return false
 }

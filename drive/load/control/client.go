@@ -31,6 +31,9 @@ func (c *Client) Start(ctx context.Context, spec load.Spec) (Started, error) {
 	return jsonhttp.Ask[Started](ctx, c.http, http.MethodPost, "/v1/start", spec)
 }
 
+// MayPass reports whether [Client.Start] failed because of what [load.MayPass] names.
+func MayPass(err error) bool { return jsonhttp.Answered(err, http.StatusServiceUnavailable) }
+
 // Intervals returns the state of the run and its finished intervals from index from
 // on.
 func (c *Client) Intervals(ctx context.Context, run string, from int) (Status, error) {

@@ -96,8 +96,11 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy = false
+	if load.MayPass(err) {
+		err = jsonhttp.WithStatus(http.StatusServiceUnavailable, err)
+	}
 	if err != nil {
-		jsonhttp.Fail(w, err)
+		jsonhttp.Reject(w, err)
 		return
 	}
 	s.run = &run{rand.Text(), running}
