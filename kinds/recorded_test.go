@@ -144,19 +144,36 @@ func TestRecordedRunsGoOn(t *testing.T) {
 	}
 }
 
-// A trial whose part for its kind is missing is left out, and the rest is analyzed.
+// A valid trial whose part for its kind is missing is left out, and the rest is analyzed.
 func TestTrialWithoutItsPart(t *testing.T) {
-	path := t.TempDir()
-	must.OK(t, os.CopyFS(path, os.DirFS(filepath.Join("testdata", "control-plane"))))
-	name := filepath.Join(path, store.FileTrials)
-	data, err := os.ReadFile(name)
-	must.OK(t, err)
-	must.OK(t, os.WriteFile(name, bytes.Replace(data, []byte(`"control":{"proxies"`), []byte(`"former":{"proxies"`), 1), 0o644))
-	run, notes, err := store.Load(t.Context(), path)
-	if err != nil || len(run.Trials) != 1 || len(notes) != 2 {
-		t.Fatalf("%d trials, %v, %v", len(run.Trials), notes, err)
-	}
-	if _, err := analyses.All().Analyze(run); err != nil {
-		t.Error(err)
+	for kind, field := range map[string]string{"control-plane": "control", "resilience": "scenario", "ingress": "ingress"} {
+		t.Run(kind, func(t *testing.T) {
+			path := t.TempDir()
+			must.OK(t, os.CopyFS(path, os.DirFS(filepath.Join("testdata", kind))))
+			before, _, err := store.Load(t.Context(), path)
+			must.OK(t, err)
+			name := filepath.Join(path, store.FileTrials)
+			data, err := os.ReadFile(name)
+			must.OK(t, err)
+			valid := slices.IndexFunc(before.Trials, func(trial record.Trial) bool { return trial.Validity.Valid })
+			lines := bytes.SplitAfter(data, []byte("\n"))
+			var fields map[string]json.RawMessage
+			must.OK(t, json.Unmarshal(lines[valid], &fields))
+			delete(fields, field)
+			without, err := json.Marshal(fields)
+			must.OK(t, err)
+			lines[valid] = append(without, '\n')
+			must.OK(t, os.WriteFile(name, bytes.Join(lines, nil), 0o644))
+			run, notes, err := store.Load(t.Context(), path)
+			if left := len(before.Trials) - 1; left == 0 {
+				if err == nil || !strings.Contains(err.Error(), "has no field "+field) {
+					t.Errorf("%v", err)
+				}
+				return
+			} else if err != nil || len(run.Trials) != left || !strings.Contains(strings.Join(notes, "\n"), "has no field "+field) {
+				t.Fatalf("%d trials, %v, %v", len(run.Trials), notes, err)
+			}
+			must.OK(t, must.Err(analyses.All().Analyze(run)))
+		})
 	}
 }

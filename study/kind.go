@@ -91,6 +91,9 @@ type Spec struct {
 	MadeAt    func(s *Study, variant, factor string) []any
 	// Trial returns the minimum and maximum duration of a trial of a cell.
 	Trial func(*Study, record.Cell) (shortest, longest time.Duration)
+	// Lacks names the field of a trial's record that the kind's analysis requires and that is missing;
+	// "" for none.
+	Lacks func(*record.Trial) string
 	// Notes returns what users should know about a plan, Warnings what readers of its findings
 	// should know, and Nodes the minimum number of nodes and the number of their zones.
 	Notes    func(*Plan) []error
@@ -114,6 +117,9 @@ func (s Spec) complete() Spec {
 	}
 	if s.Files == nil {
 		s.Files = func(*Study, func(string) ([]byte, error)) error { return nil }
+	}
+	if s.Lacks == nil {
+		s.Lacks = func(*record.Trial) string { return "" }
 	}
 	if s.Notes == nil {
 		s.Notes = func(*Plan) []error { return nil }
@@ -152,6 +158,9 @@ func (k Kind) Measures() []string { return k.spec().Measures }
 
 // Findings returns the table of the kind's findings.
 func (k Kind) Findings() finding.Table { return k.spec().Findings }
+
+// Lacks names the field that a trial's record of the kind should have and does not; "" for none.
+func (k Kind) Lacks(t *record.Trial) string { return k.spec().Lacks(t) }
 
 // Factor finds a factor of the kind. Factors of two kinds may share a name and differ slightly.
 func (k Kind) Factor(name string) (Factor, bool) {

@@ -303,8 +303,14 @@ func init() { study.AddKind(study.ControlPlane, spec()) }
 func spec() study.Spec {
 	return study.Spec{
 		About: "the control plane", Section: "control", ByDefault: "{}",
-		Example:  FactorSidecarScope + ": " + SidecarScopeNone,
-		Factors:  factors,
+		Example: FactorSidecarScope + ": " + SidecarScopeNone,
+		Factors: factors,
+		Lacks: func(t *record.Trial) string { // also of a trial in which nothing could be measured
+			if t.Control == nil {
+				return "control"
+			}
+			return ""
+		},
 		Measures: []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals, MeasureSidecars, MeasureRecovery},
 		// Scraping signals during the window costs istiod CPU, sidecars are recreated for each
 		// trial, and recovery is watched after the window.

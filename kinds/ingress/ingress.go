@@ -210,6 +210,12 @@ func init() {
 		About: "gateways", Section: "churn", ByDefault: "{}", Example: FactorRoutes + ": 1000",
 		Factors: factors, Measures: []string{MeasureRoutes, MeasureCost}, Findings: table,
 		Reference: reference, Sample: "{churn: {}}",
+		Lacks: func(t *record.Trial) string { // one that did not reach its end has none
+			if t.Ingress == nil && t.Validity.Valid {
+				return "ingress"
+			}
+			return ""
+		},
 		NewSection: func() any { return defaults() },
 		Fields: func(section any) []study.Placed {
 			return []study.Placed{{After: "mesh", Field: study.Field{Name: "churn", Value: fields(section.(*Churn)),

@@ -203,8 +203,14 @@ func init() { study.AddKind(Kind, spec()) }
 func spec() study.Spec {
 	return study.Spec{
 		About: "resilience", Section: "timeline",
-		Example:    study.FactorRetries + ": " + study.LevelOff,
-		Factors:    scenarioFactors,
+		Example: study.FactorRetries + ": " + study.LevelOff,
+		Factors: scenarioFactors,
+		Lacks: func(t *record.Trial) string { // one that did not reach its end has none
+			if t.Scenario == nil && t.Validity.Valid {
+				return "scenario"
+			}
+			return ""
+		},
 		Measures:   []string{study.MeasureLedger, study.MeasureLatency, study.MeasureCPU, study.MeasureMemory},
 		Findings:   scenarioFindings,
 		Uses:       []string{"load", "warmup", "sizing"},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Contents has a run's records without its histograms; [Read] also omits the events.
@@ -173,15 +174,14 @@ func read(path string) (c Contents, whole int64, err error) {
 	}
 	name := filepath.Join(path, FileTrials)
 	c.Trials, whole, c.Notes, err = parseTrials(name, data, &c.lost)
-	if c.Header.Kind == record.KindControlPlane { // every one has this part, also if nothing could be measured
-		c.Trials = slices.DeleteFunc(c.Trials, func(t record.Trial) bool {
-			if t.Control == nil {
-				_ = c.lost.line(fmt.Errorf("%s: trial %s has no field control", name, t.ID))
-				c.lost.trial = true
-			}
-			return t.Control == nil
-		})
-	}
+	c.Trials = slices.DeleteFunc(c.Trials, func(t record.Trial) bool {
+		field := study.Kind(c.Header.Kind).Lacks(&t)
+		if field != "" {
+			_ = c.lost.line(fmt.Errorf("%s: trial %s has no field %s", name, t.ID, field))
+			c.lost.trial = true
+		}
+		return field != ""
+	})
 	if err == nil && len(c.Trials) == 0 {
 		err = c.lost.first // the file does not contain trials
 	}

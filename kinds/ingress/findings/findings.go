@@ -25,9 +25,6 @@ func Kind() analysis.Kind {
 func routeMeasures(s *study.Study) []analysis.Measure {
 	trial := func(name string, figure func(*record.Ingress) float64) analysis.Measure {
 		return analysis.MeasureOf(name, func(_ *analysis.Observations, t *record.Trial) float64 {
-			if t.Ingress == nil {
-				return math.NaN()
-			}
 			return figure(t.Ingress)
 		})
 	}
@@ -59,7 +56,7 @@ func costMeasures() []analysis.Measure {
 		cpu(ingress.FindingGatewayCPU, record.PartGateway, milli),
 		cpu(ingress.FindingControlCPU, record.PartControl, milli),
 		cpu(ingress.FindingPerChange, record.PartControl, func(t *record.Trial, c record.CPU) float64 {
-			if t.Ingress == nil || t.Ingress.Changes == 0 {
+			if t.Ingress.Changes == 0 {
 				return math.NaN()
 			}
 			return 1e6 * c.TotalS() / float64(t.Ingress.Changes)

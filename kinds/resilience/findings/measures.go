@@ -205,7 +205,7 @@ func agentsOf(s *trialScenario) float64 { return analysis.Positive(float64(s.tri
 
 // sharedProxies notes what else figures of node proxies include.
 func sharedProxies(o *analysis.Observations, cell int) []note.Note {
-	if !slices.ContainsFunc(o.Valid(cell), func(t *record.Trial) bool { return t.Scenario != nil && t.Scenario.NodeProxies > 0 }) {
+	if !slices.ContainsFunc(o.Valid(cell), func(t *record.Trial) bool { return t.Scenario.NodeProxies > 0 }) {
 		return nil
 	}
 	return []note.Note{analysis.SharedProxy.Of()}
