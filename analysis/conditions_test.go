@@ -155,6 +155,15 @@ func TestUnlike(t *testing.T) {
 	if says := o.UnlikeNodes(); len(says) != 1 || says[0].String() != "the nodes differ: node-m is m; node-n is n" {
 		t.Errorf("it says %q", says)
 	}
+	// A client on another machine than its server.
+	for want, trials := range map[string][]string{
+		"the nodes differ: node-m is m; node-n is n. Client and server ran on different machines in 2 of 3 trials": {"s=a generator=m worker=n", "s=a generator=m+n worker=m", "s=b generator=m worker=m"},
+		"the nodes differ: node-m is m; node-n is n":                                                               {"s=a generator=m worker=m", "s=b generator=n worker=n", "s=b generator= worker=n"},
+	} {
+		if got := note.Words(onMachines(nil, plain, trials...).UnlikeNodes()); got != want {
+			t.Errorf("%s: it says %q", want, got)
+		}
+	}
 	o = onMachines(places, plain, "s=a worker=m", "s=b worker=n")
 	o.Run.Trials[0].Validity.Valid = false
 	if found := o.unlike(); len(found) > 0 {

@@ -85,12 +85,20 @@ func (o *Observations) usualMachine(trials []*record.Trial, part string) (usual 
 
 // UnlikeNodes names the nodes of trials if these are different machines.
 func (o *Observations) UnlikeNodes() []note.Note {
-	machines, kinds, left := map[string]string{}, map[string]bool{}, 0 // machines by node, kinds over all nodes
+	machines, kinds := map[string]string{}, map[string]bool{} // machines by node, kinds over all nodes
+	left, apart, valid := 0, 0, 0
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
 		unlike := slices.ContainsFunc(t.Validity.Checks, func(c record.Check) bool { return c.Name == checkMachines })
 		if unlike {
 			left++
+		}
+		if t.Validity.Valid {
+			valid++
+			client, server := t.MachineOf(record.PartGenerator), t.MachineOf(record.PartWorker)
+			if client != "" && server != "" && client != server {
+				apart++
+			}
 		}
 		for _, at := range t.Nodes {
 			if at.Machine != "" && (t.Validity.Valid || unlike) {
@@ -105,9 +113,12 @@ func (o *Observations) UnlikeNodes() []note.Note {
 	for _, node := range slices.Sorted(maps.Keys(machines)) {
 		names = append(names, node+" is "+machines[node])
 	}
-	var leftOut any
+	var leftOut, differ any
 	if left > 0 {
 		leftOut = left
 	}
-	return []note.Note{noteNodes.Of(strings.Join(names, "; "), leftOut)}
+	if apart > 0 {
+		differ = apart
+	}
+	return []note.Note{noteNodes.Of(strings.Join(names, "; "), differ, valid, leftOut)}
 }

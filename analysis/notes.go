@@ -54,7 +54,7 @@ var (
 	notePodSets      = note.Define("same_pod_sets", "%d sets of pods served the blocks, but a block in which one replaced another has trials of both, so they count as one: "+luck)
 	noteOtherRules   = note.Define("other_rules", "%v")
 	noteSystematic   = note.Define("systematic_floor", "noise floor of %s at %s: identical baselines differ systematically between first and second in a block")
-	noteNodes        = note.Define("nodes_differ", "the nodes differ: %v[. %d trials are left out for that]")
+	noteNodes        = note.Define("nodes_differ", "the nodes differ: %v[. Client and server ran on different machines in %d of %d trials][. %d trials are left out for that]")
 )
 
 // How published figures relate to ours, as sentences.
