@@ -1,13 +1,17 @@
 package detached
 
 import (
+	"errors"
 	"io"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/journal"
@@ -54,6 +58,27 @@ func TestKilledAsItBegan(t *testing.T) {
 	if left, err := c.anchors(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
+}
+
+// An API server that does not answer for a moment does not end the removal of a run, after which
+// nothing would release the journal's namespace.
+func TestRemovedAcrossAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, kube := fake(disk())
+		s := spec(t)
+		begin(t, c, s, time.Hour)
+		must.OK(t, journal.Reserve(t.Context(), kube))
+		runs, err := c.List(t.Context(), s.Namespace)
+		must.OK(t, err)
+		outage := 2
+		kube.PrependReactor("get", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+			outage--
+			return outage >= 0, nil, errors.New("connection refused")
+		})
+		if last, err := c.Delete(t.Context(), runs[0], false, func(string) {}); err != nil || !last {
+			t.Errorf("removed: %v, the last one: %t", err, last)
+		}
+	})
 }
 
 // A run that is just being started cannot be removed by accident.

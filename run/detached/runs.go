@@ -130,10 +130,7 @@ func (c *Cluster) stop(ctx context.Context, r Run, tell func(string)) error {
 	}
 	err := c.until(ctx, r.stopLimit(), fmt.Sprintf("the pods of run %s do not terminate", r.Name), func(ctx context.Context) (bool, error) {
 		found, err := c.look(ctx, r.Namespace, r.Name)
-		if err != nil || len(found) == 0 {
-			return true, err
-		}
-		return !found[0].atWork, nil
+		return err == nil && (len(found) == 0 || !found[0].atWork), err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errs.WithHint(err, "kubectl -n %s get pods -l %s=%s -o wide; if their node is dead: kubectl -n %s delete pod POD --force --grace-period=0", r.Namespace, Label, r.Name, r.Namespace)
@@ -162,17 +159,17 @@ func (c *Cluster) gone(ctx context.Context, r Run) error {
 	})
 }
 
-// until polls for at most the limit.
+// until polls for at most the limit. An API server that does not answer for a moment does not end it.
 func (c *Cluster) until(ctx context.Context, limit time.Duration, complaint string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		ok, err := done(ctx)
-		if ok || err != nil && ctx.Err() == nil {
+		if ok || denied(err) {
 			return err
 		}
-		if err := wake.Pause(ctx, lookEvery); err != nil {
-			return fmt.Errorf("%s: %w", complaint, err)
+		if ended := wake.Pause(ctx, lookEvery); ended != nil {
+			return errors.Join(fmt.Errorf("%s: %w", complaint, ended), err)
 		}
 	}
 }
