@@ -32,8 +32,8 @@ type Line struct {
 	Via  [][2]float64 `json:"via,omitempty"`
 }
 
-// sweeps is how often layers are reordered by their neighbours.
-const sweeps = 8
+// sweeps is how often layers are reordered by their neighbours to the right, then to the left.
+const sweeps = 4
 
 // maxPassed limits the number of layers that lines pass in total.
 const maxPassed = 20_000
@@ -133,31 +133,12 @@ func (p *placing) add(layer int) int {
 }
 
 func (p *placing) sweep() {
-	best, least := [][]int(nil), -1
-	for n := range sweeps {
-		if n%2 == 0 {
-			for k := 1; k < len(p.layers); k++ {
-				p.arrange(k, p.before)
-			}
-		} else {
-			for k := len(p.layers) - 2; k >= 0; k-- {
-				p.arrange(k, p.next)
-			}
+	for range sweeps {
+		for k := len(p.layers) - 2; k >= 0; k-- {
+			p.arrange(k, p.next)
 		}
-		if c := p.crossings(); least < 0 || c < least {
-			least, best = c, nil
-			for _, nodes := range p.layers {
-				best = append(best, slices.Clone(nodes))
-			}
-		}
-		if least == 0 {
-			break
-		}
-	}
-	for k, nodes := range best {
-		p.layers[k] = nodes
-		for order, n := range nodes {
-			p.order[n] = order
+		for k := 1; k < len(p.layers); k++ {
+			p.arrange(k, p.before)
 		}
 	}
 }
@@ -180,30 +161,4 @@ func (p *placing) arrange(k int, neighbours [][]int) {
 	for order, n := range p.layers[k] {
 		p.order[n] = order
 	}
-}
-
-// crossings counts the crossing lines between neighbouring layers: the inversions
-// of their ends, with lines in the order of their beginnings.
-func (p *placing) crossings() int {
-	total := 0
-	for k := range p.layers[:max(0, len(p.layers)-1)] {
-		tree := make([]int, len(p.layers[k+1])+1) // counts of ends so far (Fenwick)
-		lines := 0
-		for _, n := range p.layers[k] {
-			for _, m := range p.next[n] { // those to the right of m, before this node's own
-				left := 0
-				for i := p.order[m] + 1; i > 0; i -= i & -i {
-					left += tree[i]
-				}
-				total += lines - left
-			}
-			for _, m := range p.next[n] {
-				lines++
-				for i := p.order[m] + 1; i < len(tree); i += i & -i {
-					tree[i]++
-				}
-			}
-		}
-	}
-	return total
 }
