@@ -16,17 +16,13 @@ import (
 // Processes reads the processes under a /proc with their CPU time so far, except those
 // in without. It omits processes that end in the meantime.
 func Processes(procRoot string, without map[int]bool) []ProcessSample {
-	entries, err := os.ReadDir(procRoot)
-	if err != nil {
-		return nil
-	}
+	pids, _ := procfs.PIDs(os.DirFS(procRoot))
 	var out []ProcessSample
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || without[pid] {
+	for _, pid := range pids {
+		if without[pid] {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(procRoot, entry.Name(), "stat"))
+		data, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "stat"))
 		if err != nil {
 			continue
 		}

@@ -77,10 +77,10 @@ func sampleOf(root fs.FS) sample {
 			out.waits[of] = p
 		}
 	}
-	entries, _ := fs.ReadDir(root, "proc")
-	for _, entry := range entries {
-		if pid, err := strconv.Atoi(entry.Name()); err == nil {
-			if p, err := procfs.ParseProcess(read(root, path.Join("proc", entry.Name(), "stat"))); err == nil {
+	if proc, err := fs.Sub(root, "proc"); err == nil {
+		pids, _ := procfs.PIDs(proc)
+		for _, pid := range pids {
+			if p, err := procfs.ParseProcess(read(proc, fmt.Sprintf("%d/stat", pid))); err == nil {
 				out.processes[pid] = p
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -90,3 +91,15 @@ func ReadProcess(pid int) (Process, error) {
 
 // Ended reports whether a process has ended and only waits to be reaped.
 func (p Process) Ended() bool { return p.State == 'Z' || p.State == 'X' }
+
+// PIDs returns the processes below a /proc.
+func PIDs(proc fs.FS) ([]int, error) {
+	entries, err := fs.ReadDir(proc, ".")
+	var out []int
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out, err
+}

@@ -124,7 +124,7 @@ func (p processes) inCgroup(pid int, match func(string) bool) bool {
 
 // sharer finds a process in a network namespace that is in no matching cgroup; 0: none.
 func (p processes) sharer(ns *namespace, match func(string) bool) (int, error) {
-	all, err := p.pids()
+	all, err := procfs.PIDs(os.DirFS(p.root))
 	if err != nil {
 		return 0, err
 	}
@@ -143,7 +143,7 @@ func (p processes) sharer(ns *namespace, match func(string) bool) (int, error) {
 // namespaces opens the network namespaces of all processes of the node. The caller closes
 // them.
 func (p processes) namespaces() ([]*namespace, error) {
-	pids, err := p.pids()
+	pids, err := procfs.PIDs(os.DirFS(p.root))
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/thread"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // offers tries this node's abilities.
@@ -41,7 +42,7 @@ func (s *Server) offers() []Offer {
 // tryProcess tries what signals need: process descriptors, permission to signal processes of
 // other users, and a mark.
 func (s *Server) tryProcess() error {
-	pids, err := s.processes.pids()
+	pids, err := procfs.PIDs(os.DirFS(s.processes.root))
 	if err != nil {
 		return err
 	}

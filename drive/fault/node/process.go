@@ -38,28 +38,13 @@ var kinds = map[string]string{
 // processes is the node's process table.
 type processes struct{ root string } // /proc, with the node's PIDs
 
-// pids lists all processes.
-func (p processes) pids() ([]int, error) {
-	entries, err := os.ReadDir(p.root)
-	if err != nil {
-		return nil, err
-	}
-	var out []int
-	for _, entry := range entries {
-		if pid, err := strconv.Atoi(entry.Name()); err == nil {
-			out = append(out, pid)
-		}
-	}
-	return out, nil
-}
-
 func (p processes) path(pid int, file string) string {
 	return filepath.Join(p.root, strconv.Itoa(pid), file)
 }
 
 // in lists the PIDs of the processes in a cgroup whose name matches, ascending.
 func (p processes) in(match func(string) bool) ([]int, error) {
-	all, err := p.pids()
+	all, err := procfs.PIDs(os.DirFS(p.root))
 	if err != nil {
 		return nil, err
 	}

@@ -197,21 +197,18 @@ func Processes(procRoot, containerID string) ([]Process, error) {
 	if err != nil {
 		return nil, errs.WithCode(err, errs.CodeUsage)
 	}
-	entries, err := os.ReadDir(procRoot)
+	pids, err := procfs.PIDs(os.DirFS(procRoot))
 	if err != nil {
 		return nil, err
 	}
 	var out []Process
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		cgroup, err := os.ReadFile(filepath.Join(procRoot, e.Name(), "cgroup"))
+	for _, pid := range pids {
+		dir := filepath.Join(procRoot, strconv.Itoa(pid))
+		cgroup, err := os.ReadFile(filepath.Join(dir, "cgroup"))
 		if err != nil || !procfs.InCgroup(cgroup, match) {
 			continue // it has ended, or belongs to another container
 		}
-		name, _ := os.ReadFile(filepath.Join(procRoot, e.Name(), "comm"))
+		name, _ := os.ReadFile(filepath.Join(dir, "comm"))
 		out = append(out, Process{pid, strings.TrimSpace(string(name))})
 	}
 	if len(out) == 0 {
