@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -15,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/podwait"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 )
@@ -79,25 +81,44 @@ type notReadyError struct {
 
 func (e *notReadyError) Error() string { return e.text }
 
-// WatchProxy returns a function that takes the error of each failed FindProxy, and returns
-// an error once waiting is futile.
-func (s *Site) WatchProxy(proxies mesh.Proxies) func(ctx context.Context, looked error) error {
+// proxyEvery is how often AwaitProxy looks.
+const proxyEvery = 200 * time.Millisecond
+
+// AwaitProxy calls find, which is FindProxy or ReadyProxy, until it returns a proxy, an error
+// that will not change, or waiting is futile.
+func (s *Site) AwaitProxy(ctx context.Context, find func(context.Context, mesh.Proxies, string) (Pod, error), proxies mesh.Proxies, node string) (Pod, error) {
 	watch := podwait.New(s.Kube, proxies.Namespace, "the proxy "+proxies.Selector)
-	return func(ctx context.Context, looked error) error {
+	var last error
+	for {
+		pod, err := find(ctx, proxies, node)
+		if err == nil {
+			return pod, nil
+		}
+		if last == nil || ctx.Err() == nil { // else the end of the wait would appear as the cause
+			last = err
+		}
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || errors.Is(err, ErrUnobserved) {
+			return Pod{}, s.unready(ctx, proxies, last)
+		}
 		var seen podwait.Seen
-		if unready := (*notReadyError)(nil); errors.As(looked, &unready) {
+		if unready := (*notReadyError)(nil); errors.As(err, &unready) {
 			seen.Pods, seen.Missing = unready.pods, max(0, 1-len(unready.pods))
 		}
-		return watch.Look(ctx, seen)
+		if futile := watch.Look(ctx, seen); futile != nil && ctx.Err() == nil {
+			return Pod{}, futile
+		}
+		if ended := wake.Pause(ctx, proxyEvery); ended != nil {
+			return Pod{}, s.unready(ctx, proxies, fmt.Errorf("%w: %w", last, ended))
+		}
 	}
 }
 
 // statusTime limits reading an object's status after the wait for its proxy has ended.
 const statusTime = 10 * time.Second
 
-// Unready adds a hint, and the status of the object from which a proxy is created, to the
+// unready adds a hint, and the status of the object from which a proxy is created, to the
 // error of a wait for that proxy.
-func (s *Site) Unready(ctx context.Context, proxies mesh.Proxies, err error) error {
+func (s *Site) unready(ctx context.Context, proxies mesh.Proxies, err error) error {
 	if proxies.Of != nil && s.lab != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		ctx, cancel := ending.Within(ctx, statusTime)
 		defer cancel()

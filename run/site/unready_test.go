@@ -80,7 +80,7 @@ func TestUnready(t *testing.T) {
 				defer cancel()
 				ctx = over
 			}
-			err = s.Unready(ctx, proxies, err)
+			err = s.unready(ctx, proxies, err)
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%v; want %q", err, want)

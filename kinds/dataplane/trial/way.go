@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
@@ -16,7 +15,6 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -122,35 +120,17 @@ func (d *deployed) findBeside(ctx context.Context, proxies mesh.Proxies, node st
 	return nil
 }
 
-// find records the pod of a proxy under a key, once. It waits for a pod that is not ready or does
-// not answer yet, but not for an error that will not change.
+// find waits for a proxy and records its pod under a key, once.
 func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key string, at record.Place, proxies mesh.Proxies, node string) error {
 	if _, known := into[key]; known {
 		return nil
 	}
-	var last error
-	watch := d.WatchProxy(proxies)
-	for {
-		pod, err := d.FindProxy(ctx, proxies, node)
-		if err == nil {
-			into[key] = pod
-			return mesh.Fits(d.o.Mesh, at, pod.State)
-		}
-		if last == nil || ctx.Err() == nil { // else the end of the wait would appear as the cause
-			last = err
-		}
-		if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !errors.Is(err, site.ErrUnobserved) {
-			if hopeless := watch(ctx, err); hopeless != nil && ctx.Err() == nil {
-				return hopeless
-			}
-			ended := wake.Pause(ctx, toldLook)
-			if ended == nil {
-				continue
-			}
-			last = fmt.Errorf("%w: %w", last, ended)
-		}
-		return d.Unready(ctx, proxies, last)
+	pod, err := d.AwaitProxy(ctx, d.FindProxy, proxies, node)
+	if err != nil {
+		return err
 	}
+	into[key] = pod
+	return mesh.Fits(d.o.Mesh, at, pod.State)
 }
 
 // wayOf returns the way of a cell's requests between two pods, with the pod of each existing proxy:

@@ -256,23 +256,11 @@ func programmedAt(gateway *unstructured.Unstructured) (address string, programme
 func (t *trial) findProxy(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
-	proxies := t.proxies()
-	watch := t.WatchProxy(proxies)
-	for {
-		var err error
-		if t.proxy, err = t.FindProxy(limited, proxies, ""); err == nil {
-			return nil
-		}
-		if hopeless := watch(limited, err); hopeless != nil {
-			err = hopeless
-		} else if wake.Pause(limited, lookEvery) == nil {
-			continue
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return t.Unready(limited, proxies, err)
+	var err error
+	if t.proxy, err = t.AwaitProxy(limited, t.FindProxy, t.proxies(), ""); err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
+	return err
 }
 
 // spec returns the specification of requests.

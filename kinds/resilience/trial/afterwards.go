@@ -33,7 +33,7 @@ func (t *scenarioTrial) noteFresh(ctx context.Context) {
 		place, at := t.seats(part)
 		for _, node := range at {
 			limited, cancel := context.WithTimeout(ctx, oneSeat)
-			if pod, err := t.await(limited, place, node, t.FindProxy); err == nil {
+			if pod, err := t.AwaitProxy(limited, t.FindProxy, t.proxiesAt(place), node); err == nil {
 				t.shared.note(part, pod)
 			}
 			cancel()

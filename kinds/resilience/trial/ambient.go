@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/meshtrial/meshtrial/drive/graph"
-	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
@@ -146,7 +145,7 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 	for _, part := range t.scene.way() {
 		place, at := t.seats(part)
 		for _, node := range at {
-			pod, err := t.await(ctx, place, node, t.FindProxy)
+			pod, err := t.AwaitProxy(ctx, t.FindProxy, t.proxiesAt(place), node)
 			if err == nil {
 				err = t.fits(place, pod.State)
 			}
@@ -179,24 +178,6 @@ func (t *scenarioTrial) seats(part string) (record.Place, []string) {
 		return p.Place, t.shared.nodes
 	}
 	return p.Place, []string{""}
-}
-
-// await waits until find returns the proxy of a node, or any at the place for "".
-func (t *scenarioTrial) await(ctx context.Context, place record.Place, node string, find func(context.Context, mesh.Proxies, string) (site.Pod, error)) (site.Pod, error) {
-	proxies := t.proxiesAt(place)
-	watch := t.WatchProxy(proxies)
-	for {
-		pod, err := find(ctx, proxies, node)
-		if err == nil {
-			return pod, nil
-		}
-		if hopeless := watch(ctx, err); hopeless != nil && ctx.Err() == nil {
-			return pod, hopeless
-		}
-		if wake.Pause(ctx, leverEvery) != nil {
-			return pod, t.Unready(ctx, proxies, err)
-		}
-	}
 }
 
 // proxiesAt says how to find the proxies at a place; a waypoint belongs to the trial.

@@ -360,7 +360,7 @@ func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int
 	defer cancel()
 	var out []site.Pod
 	for _, node := range nodes {
-		pod, err := t.await(limited, record.PlaceNode, node, t.ReadyProxy)
+		pod, err := t.AwaitProxy(limited, t.ReadyProxy, t.proxiesAt(record.PlaceNode), node)
 		if err != nil {
 			return nil, err
 		}
