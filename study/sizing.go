@@ -85,8 +85,8 @@ func (d *Decoder) CheckSizing(s *Study) bool {
 	single := func(factor string) bool { return s.numbers(factor, s.Written(factor)) < 2 }
 	switch {
 	case single(FactorReplicas) && single(FactorRate):
-		d.FailSizing("run the study at two rates or more (factors: {rate: [20, 200, 1000]})", "sizing separates a proxy's idle use from what each request adds: "+
-			"the study needs two rates that are numbers")
+		d.FailSizing("run the study at two rates or more (factors: {rate: [20, 200, 1000]}; of a graph without steps also {replicas: [1, 5, 10]})", "sizing separates a proxy's idle use from what each request adds: "+
+			"the study needs two rates that are numbers, or two numbers of pods")
 	case pods > 1 && rates > 1:
 		d.FailSizing("fix one of them", "sizing follows the rate or the number of pods, and the study varies both")
 	case pods > 1 && s.Sizing.RPS > 0:

@@ -316,7 +316,7 @@ func TestWaterfallLeavesOutNoStage(t *testing.T) {
 				t.Errorf("with %d factors %q is not there:\n%s", len(factors), s, out)
 			}
 		}
-		if strings.Contains(out, "variant: ") != (more != "") {
+		if strings.Contains(out, "- discovery-selectors; ") != (more != "") {
 			t.Errorf("with %d factors:\n%s", len(factors), out)
 		}
 		if !slices.ContainsFunc(table.Notes, func(n string) bool { return strings.HasPrefix(n, "Negative watch") }) {
