@@ -119,7 +119,7 @@ func gatewayFindings() []finding.Def {
 	count := func(name, unit, words, doc, section string) finding.Def {
 		return finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Section: section}
 	}
-	served := us(FamilyRouteServed, "until a route is served", "From a route's commit until the response to the first successful request through the real gateway: median over changes. Requests are open loop.", SectionRoutes)
+	served := us(FamilyRouteServed, "time until a route is served", "From a route's commit until the response to the first successful request through the real gateway: median over changes. Requests are open loop.", SectionRoutes)
 	served.Differences = SectionLevers
 	after := study.Compared(us("route_served_after_ack", "from the ACK until a route is served", "How much later that is than the last ACK of the simulated gateways, which have the same routes: median over changes.", SectionRoutes), SectionLevers)
 	after.Signed = true
