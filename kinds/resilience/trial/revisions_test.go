@@ -305,7 +305,10 @@ func TestMoveAmbient(t *testing.T) {
 		}
 	}
 	seen("the proxy of zt-1 is connected to revision none, not only to default")
-	moved(t, h, "moved", "canary")
+	must.OK(t, moved(t, h, "moved", "canary").End(t.Context()))
+	if n, err := trial.Kube.CoreV1().Namespaces().Get(t.Context(), trial.Namespace, metav1.GetOptions{}); err != nil || n.Labels["rev"] != "canary" {
+		t.Errorf("the end of the timeline moves a waypoint: %v", err)
+	}
 	if address, _, _ := unstructured.NestedString(nodes.object.Object, "spec", "address"); address != "canary" {
 		t.Errorf("ztunnel is connected to %s", address)
 	}
