@@ -112,6 +112,11 @@ func TestJoinsWrites(t *testing.T) {
 		}
 		data := func() error { return framer.WriteData(1, true, []byte("body")) }
 		ack := func() error { return framer.WritePing(true, [8]byte{}) }
+		writes := func() int {
+			conn.mu.Lock()
+			defer conn.mu.Unlock()
+			return sent.writes
+		}
 		read := func() error { _, _ = conn.Read(nil); return nil }
 		wait := func() error { time.Sleep(longestHeld); synctest.Wait(); return nil }
 		for _, step := range []struct {
@@ -140,9 +145,9 @@ func TestJoinsWrites(t *testing.T) {
 			{"nothing held", wait, 0},
 			{"a PING", func() error { return framer.WritePing(false, [8]byte{}) }, 1},
 		} {
-			before := sent.writes
+			before := writes()
 			must.OK(t, step.do())
-			if n := sent.writes - before; n != step.writes {
+			if n := writes() - before; n != step.writes {
 				t.Errorf("%s: %d writes, want %d", step.name, n, step.writes)
 			}
 			if step.writes > 0 && !bytes.Equal(sent.bytes, all.Bytes()) {
