@@ -122,6 +122,7 @@ func (s *second) images(ctx context.Context, b *components.Builder, ambient bool
 const (
 	keptBase      = "base"
 	keptDiscovery = "istiod"
+	packed        = ".tgz"
 )
 
 // chartRepository is where the Istio project publishes its charts. See istio.io/docs, Install
@@ -137,13 +138,25 @@ func (s *second) keepCharts(ctx context.Context, b *components.Builder) (string,
 				return chartRepository.Fetch(ctx, dir, s.release, keptBase, keptDiscovery)
 			}
 			for i, name := range []string{keptDiscovery, keptBase} { // in the order of secondOrigin.Charts
-				if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(s.folder.Charts[i])); err != nil {
+				if err := keepChart(s.folder.Charts[i], filepath.Join(dir, name)); err != nil {
 					return nil, err
 				}
 			}
 			return []components.Version{{Name: "istio-charts", Version: s.tag, Source: "folder", Digest: "sha256:" + s.folder.Sum}}, nil
 		}})
 	return dir, err
+}
+
+// keepChart copies a chart, which may be packed.
+func keepChart(from, to string) error {
+	if filepath.Ext(from) != packed {
+		return os.CopyFS(to, os.DirFS(from))
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to+packed, data, 0o644)
 }
 
 // Facts about the second Istio in a lab.
@@ -168,10 +181,11 @@ func (s *second) facts(charts string, ambient bool) map[string]string {
 func renderSecond(ctx context.Context, b *components.Builder, facts map[string]string, revision string) (objects, definitions []*unstructured.Unstructured, err error) {
 	charts := facts[factSecondCharts]
 	at := func(name string) string {
-		if packed := filepath.Join(charts, name+".tgz"); exists(packed) {
-			return packed
+		path := filepath.Join(charts, name)
+		if exists(path + packed) {
+			path += packed
 		}
-		return filepath.Join(charts, name)
+		return path
 	}
 	if charts == "" || !exists(at(keptDiscovery)) {
 		return nil, nil, errs.WithHint(errs.Usage("the running lab has no second Istio, which a step starts"),

@@ -119,6 +119,23 @@ func TestSecondFolder(t *testing.T) {
 	}
 }
 
+// Charts are kept as they are in the folder: packed or not.
+func TestKeptCharts(t *testing.T) {
+	dir := secondDir(t)
+	must.OK(t, errors.Join(os.RemoveAll(dir+"/charts/"+baseChart), os.WriteFile(dir+"/charts/base-1.30.2.tgz", []byte("archive"), 0o644)))
+	s, err := openSecond(dir, "")
+	must.OK(t, err)
+	b, err := components.New(components.Options{CacheDir: t.TempDir()})
+	must.OK(t, err)
+	charts, err := s.keepCharts(t.Context(), b)
+	must.OK(t, err)
+	for name, want := range map[string]string{keptBase + packed: "archive", keptDiscovery + "/Chart.yaml": "name: istiod\nversion: 1.0.0\n"} {
+		if got, err := os.ReadFile(filepath.Join(charts, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
 // A second Istio is accepted for studies that start it, and only the one that a running lab has.
 func TestFitsSecond(t *testing.T) {
 	const upgrade = `
