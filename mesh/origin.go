@@ -130,7 +130,7 @@ func (s Origin) Read(dir string) (Folder, error) {
 		if path, err = trusted.Tree(path, owner); err != nil {
 			return f, fmt.Errorf("%s's charts: %w", s.Name, err)
 		}
-		sum, err := sumTree(path)
+		sum, err := sumTree(path, owner)
 		if err != nil {
 			return f, fmt.Errorf("%s's charts: %w", s.Name, err)
 		}
@@ -179,13 +179,19 @@ func readText(path string, owner uint32) (string, error) {
 	return string(text), err
 }
 
-// sumTree returns a digest of the names and contents of the files of a chart.
-func sumTree(dir string) ([]byte, error) {
+// sumTree returns a digest of the names and contents of the files of a chart. Links may lead out of
+// the chart, but only to files that nobody else may write.
+func sumTree(dir string, owner uint32) ([]byte, error) {
 	all := sha256.New()
 	files, size := 0, int64(0)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
+		}
+		if d.Type()&fs.ModeSymlink != 0 {
+			if _, err := trusted.Folder(path, owner); err != nil {
+				return err
+			}
 		}
 		info, err := os.Stat(path)
 		if err != nil {

@@ -102,6 +102,10 @@ func TestFolderRefused(t *testing.T) {
 		{"a folder", func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "controller")), os.Mkdir(filepath.Join(dir, "controller"), 0o755))
 		}, []string{"controller is not a file"}},
+		{"a link to what others may write", func(dir string) error {
+			other := filepath.Join(t.TempDir(), "values.yaml")
+			return errors.Join(os.WriteFile(other, nil, 0o600), os.Chmod(other, 0o666), os.Symlink(other, filepath.Join(dir, "charts", crdsChart, "values.yaml")))
+		}, []string{"can be written by everybody"}},
 		{"a bad version", func(dir string) error { return os.WriteFile(filepath.Join(dir, "VERSION"), []byte("a b"), 0o644) }, []string{"VERSION does not contain a version of Linkerd"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
