@@ -112,11 +112,14 @@ func (t *scenarioTrial) planeUse(ctx context.Context, memory bool) (map[string]o
 		targets[pod.Node] = append(targets[pod.Node], observe.Target{Name: pod.UID, PodUID: pod.UID, MayEnd: true})
 	}
 	shots, err := t.Snapshot(ctx, targets, observe.SnapshotsRequest{Memory: memory, Edge: observe.End})
+	if err != nil {
+		return nil, err
+	}
 	out := map[string]observe.Sample{}
 	for _, shot := range shots {
 		maps.Copy(out, shot.Targets)
 	}
-	return out, err
+	return out, nil
 }
 
 // addUse adds the use of a control plane's pods between two readings; memory only if it was read of

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,14 @@ func TestRecordingName(t *testing.T) {
 		if name := "12-" + recordingName(pod, revision); len(name) > 64 || !strings.HasSuffix(name, ".xds.gz") {
 			t.Errorf("%s has %d characters", name, len(name))
 		}
+	}
+}
+
+// The use of control planes is unknown if one of their nodes cannot be read.
+func TestPlaneUseOfUnobservedNode(t *testing.T) {
+	trial := &scenarioTrial{stage: &stage{Site: &site.Site{Control: []site.Pod{{Name: "istiod-a", UID: "a", Node: "away"}}}}}
+	if use, err := trial.planeUse(t.Context(), false); !errors.Is(err, site.ErrUnobserved) || use != nil {
+		t.Errorf("%v, %v", use, err)
 	}
 }
 
