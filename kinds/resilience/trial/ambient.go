@@ -159,12 +159,17 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 	return out, nil
 }
 
-// fits ends the run if a proxy does not match the run's header, unless a step moved it to another
-// version.
+// fits ends the run if a proxy does not match the run's header. It accepts all while steps may move
+// proxies to another version and back.
 func (t *scenarioTrial) fits(place record.Place, running *mesh.ProxyState) error {
 	if r := t.revisions; r != nil {
-		moved := false
-		if r.do(func() { moved = r.planes[r.shared].NodeVersion != "" }); moved {
+		versions := false
+		r.do(func() {
+			for _, plane := range r.planes {
+				versions = versions || plane.NodeVersion != ""
+			}
+		})
+		if versions {
 			return nil
 		}
 	}

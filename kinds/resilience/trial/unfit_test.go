@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -62,6 +63,11 @@ func TestUnfitProxy(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "the node's proxy is of Istio 1.29.0") {
 			t.Fatalf("another: %v, %v", present, err)
 		}
+		trial.revisions = &revisions{shared: fault.Installed, planes: map[string]mesh.Plane{fault.Installed: {}, "canary": {NodeVersion: "1.29.0"}}}
+		if _, err := trial.present(t.Context()); err != nil {
+			t.Errorf("on its way back from another version: %v", err)
+		}
+		trial.revisions = nil
 		trial.carriers = record.Way{record.PartNode}
 		if err := trial.lasting(err); !runner.IsFutile(err) {
 			t.Errorf("the run goes on: %v", err)
