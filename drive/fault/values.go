@@ -1,7 +1,9 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -85,7 +87,7 @@ func (v manifestsValue) Decode(d *study.Decoder, n *study.Node) {
 	for {
 		var one map[string]any
 		err := decoder.Decode(&one)
-		if err != nil && err.Error() == "EOF" {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
