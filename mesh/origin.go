@@ -222,16 +222,16 @@ func (s Origin) Flags() []Flag {
 	}
 }
 
-// Resolve is [Kit.Resolve] for the source: that of the environment, or otherwise, if no flag names
-// one.
-func (s Origin) Resolve(installed bool, set Settings, otherwise string) (Settings, error) {
+// Resolve is [Kit.Resolve] for the source. Without a flag it is that of the environment, or else
+// fallback.
+func (s Origin) Resolve(installed bool, set Settings, fallback string) (Settings, error) {
 	if !installed {
 		if set[s.Setting] != nil {
 			return nil, s.NotInstalled(s.Setting)
 		}
 		return set, nil
 	}
-	from := cmp.Or(set.Get(s.Setting), os.Getenv(s.Variable), otherwise)
+	from := cmp.Or(set.Get(s.Setting), os.Getenv(s.Variable), fallback)
 	if from == "" {
 		return nil, errs.WithHint(errs.Usage("%s is not built here: give a source", s.Name), "%s", s.Hint)
 	}

@@ -29,10 +29,10 @@ func (z ztunnel) ref() string {
 	return fmt.Sprintf("%s/ztunnel:%s-%x", components.IstioHub, z.version, sum[:6])
 }
 
-// ztunnelOrigin reads the folder of ztunnel.
+// ztunnelOrigin describes the folder of ztunnel, and returns the minor version that istiod needs.
 func ztunnelOrigin() (from mesh.Origin, wanted string) {
 	wanted, _ = minor(components.IstioVersion)
-	return mesh.Origin{Name: "ztunnel", Programs: []mesh.Program{{Name: "ztunnel", Purpose: "the proxy of each node"}},
+	return mesh.Origin{Name: ztunnelName, Programs: []mesh.Program{{Name: ztunnelName, Purpose: "the proxy of each node"}},
 		Hint: "--ztunnel DIR (or MESHTRIAL_ZTUNNEL) names a folder with the program ztunnel of Istio " + wanted + "; " +
 			"docs/lab.md says what the folder must contain; meshtrial lab up --ambient --images official needs none (untested)"}, wanted
 }
@@ -48,7 +48,7 @@ func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, 
 	if err != nil {
 		return ztunnel{}, err
 	}
-	source := f.Programs["ztunnel"]
+	source := f.Programs[ztunnelName]
 	says, err := ask(source.Path)
 	if err != nil {
 		return ztunnel{}, err

@@ -44,11 +44,11 @@ func resolve(_ mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, er
 	if !installed && s[setCharts] != nil {
 		return nil, sources.NotInstalled("linkerd-set")
 	}
-	otherwise := ""
+	fallback := ""
 	if s.Get(setImages) == "official" {
-		otherwise = edge
+		fallback = edge
 	}
-	return sources.Resolve(installed, s, otherwise)
+	return sources.Resolve(installed, s, fallback)
 }
 
 func extras(plan *study.Plan) []mesh.Extra {

@@ -120,7 +120,7 @@ func (h *executor) moveNodes(ctx context.Context, to string, plane mesh.Plane) e
 }
 
 // moveNodesBack reverts the moves of node proxies, the latest first, and reports whether there were any.
-func (h *executor) moveNodesBack(ctx context.Context) (any bool, err error) {
+func (h *executor) moveNodesBack(ctx context.Context) (changed bool, err error) {
 	h.shared.mu.Lock()
 	defer h.shared.mu.Unlock()
 	for i, one := range slices.Backward(h.shared.reset) {
@@ -128,11 +128,11 @@ func (h *executor) moveNodesBack(ctx context.Context) (any bool, err error) {
 			continue
 		}
 		if err := h.changes.Revert(ctx, one.object, whyMoved, one.step); err != nil {
-			return any, err
+			return changed, err
 		}
-		any, h.shared.reset = true, slices.Delete(h.shared.reset, i, i+1)
+		changed, h.shared.reset = true, slices.Delete(h.shared.reset, i, i+1)
 	}
-	return any, nil
+	return changed, nil
 }
 
 // onAllNodes returns the pods of the mesh's node proxies, at least one.
