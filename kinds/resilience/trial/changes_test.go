@@ -51,4 +51,7 @@ func TestPlanStep(t *testing.T) {
 			t.Errorf("%s affects others: %q", name, p.Wide)
 		}
 	}
+	if planned := planStep(fault.Step{Name: "moved", Action: &fault.Move{To: "canary"}}, false); len(planned) > 0 {
+		t.Errorf("sidecars moved: %+v", planned)
+	}
 }
