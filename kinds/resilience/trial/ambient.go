@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // sharedProxies holds the proxies in their own pods that carry a trial's requests: node proxies and
@@ -35,6 +36,8 @@ type sharedProxies struct {
 	// Effects of steps on node proxies, to undo after the trial.
 	reset  []restart
 	killed []site.Pod
+	// leaving are the node proxies that the way back of a move replaces.
+	leaving []corev1.Pod
 }
 
 // meshNodes returns the nodes with living mesh pods.

@@ -314,7 +314,7 @@ func TestMoveAmbient(t *testing.T) {
 	}
 	seen("")
 	moved(t, h, "back", fault.Installed)
-	if !reflect.DeepEqual(nodes.object, first) || len(trial.shared.reset) > 0 {
+	if !reflect.DeepEqual(nodes.object, first) || len(trial.shared.reset) > 0 || len(trial.shared.leaving) != 1 || trial.shared.leaving[0].Name != "zt-2" {
 		t.Errorf("the DaemonSet is %v, %d changes are left", nodes.object, len(trial.shared.reset))
 	}
 	seen("")

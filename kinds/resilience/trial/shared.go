@@ -100,7 +100,7 @@ func (h *executor) moveNodes(ctx context.Context, to string, plane mesh.Plane) e
 	}
 	changed := false
 	if to == fault.Installed {
-		changed, err = h.moveNodesBack(ctx)
+		changed, err = h.moveNodesBack(ctx, old)
 	} else {
 		var step []fields.Field
 		step, err = h.changes.Change(ctx, object, whyMoved, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -119,10 +119,12 @@ func (h *executor) moveNodes(ctx context.Context, to string, plane mesh.Plane) e
 	return err
 }
 
-// moveNodesBack reverts the moves of node proxies, the latest first, and reports whether there were any.
-func (h *executor) moveNodesBack(ctx context.Context) (changed bool, err error) {
+// moveNodesBack reverts the moves of node proxies, the latest first, and reports whether there were
+// any. Of the pods now, it notes those that will be replaced: all but those from before the moves.
+func (h *executor) moveNodesBack(ctx context.Context, now []corev1.Pod) (changed bool, err error) {
 	h.shared.mu.Lock()
 	defer h.shared.mu.Unlock()
+	var first []corev1.Pod
 	for i, one := range slices.Backward(h.shared.reset) {
 		if !one.moved {
 			continue
@@ -130,7 +132,10 @@ func (h *executor) moveNodesBack(ctx context.Context) (changed bool, err error) 
 		if err := h.changes.Revert(ctx, one.object, whyMoved, one.step); err != nil {
 			return changed, err
 		}
-		changed, h.shared.reset = true, slices.Delete(h.shared.reset, i, i+1)
+		changed, first, h.shared.reset = true, one.old, slices.Delete(h.shared.reset, i, i+1)
+	}
+	if changed {
+		h.shared.leaving = append(h.shared.leaving, slices.DeleteFunc(slices.Clone(now), func(p corev1.Pod) bool { return among(first, p) })...)
 	}
 	return changed, nil
 }
@@ -210,8 +215,8 @@ func settleTime(nodes int) time.Duration {
 // see a different fault. Proxies that a restart had not reached yet stay, since their template is
 // the one restored.
 func (t *scenarioTrial) settleShared(ctx context.Context) error {
-	reset, killed := t.shared.reset, t.shared.killed
-	if len(reset)+len(killed) == 0 {
+	reset, killed, leaving := t.shared.reset, t.shared.killed, t.shared.leaving
+	if len(reset)+len(killed)+len(leaving) == 0 {
 		return nil
 	}
 	listing, listed := ending.Within(ctx, settleEach)
@@ -224,6 +229,11 @@ func (t *scenarioTrial) settleShared(ctx context.Context) error {
 	ctx, cancel := ending.Within(ctx, limit)
 	defer cancel()
 	old := outdated(now, reset, killed)
+	for _, p := range now {
+		if among(leaving, p) && !among(old, p) {
+			old = append(old, p)
+		}
+	}
 	var failed []error
 	for _, one := range slices.Backward(reset) {
 		failed = append(failed, t.changes.Revert(ctx, one.object, whyRestarted, one.step))

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -125,6 +126,26 @@ func TestSettleKilled(t *testing.T) {
 	}
 	if err != nil || !strings.Contains(names, "b") || !strings.Contains(names, "c") || len(left) != 2 {
 		t.Errorf("pods %s, %v", names, err)
+	}
+}
+
+// The way back of a move goes from node to node, and may not have reached all at the trial's end.
+func TestSettleMovedBack(t *testing.T) {
+	late := nodeProxy("b", "two", true)
+	ready := corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
+	cluster := fakecluster.New(nodeProxy("a", "one", true), late, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "two"}, Status: ready})
+	lists := 0
+	cluster.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if lists++; lists != 3 {
+			return false, nil, nil
+		}
+		return false, nil, errors.Join(cluster.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), late.Namespace, late.Name), cluster.Tracker().Add(nodeProxy("c", "two", true)))
+	})
+	trial := sharedTrial(cluster)
+	trial.shared.leaving = []corev1.Pod{*late}
+	must.OK(t, trial.settleShared(t.Context()))
+	if now, err := trial.onAllNodes(t.Context()); err != nil || among(now, *late) {
+		t.Errorf("it was not awaited: %v, %v", now, err)
 	}
 }
 
