@@ -155,7 +155,7 @@ func (s Origin) Read(dir string) (Folder, error) {
 		f.Version = strings.TrimSpace(text)
 		if !versionText.MatchString(f.Version) || s.Version != nil && !s.Version(f.Version) {
 			return f, errs.WithHint(errs.Usage("%s does not contain a version of %s", filepath.Join(dir, versionFile), s.Name),
-				"as in an image's tag: letters, digits, dots, dashes and underscores")
+				"such as 1.2.3, of letters, digits, dots, dashes and underscores")
 		}
 	}
 	f.Sum = hex.EncodeToString(all.Sum(nil))
