@@ -60,9 +60,10 @@ type callContext struct {
 // Deadline implements [context.Context].
 func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// Err implements [context.Context].
+// Err implements [context.Context]. A library's goroutine may call it after the call, so it does not
+// read the deadline, which changes.
 func (c *callContext) Err() error {
-	if c.Context.Err() != nil && expired(c) {
+	if context.Cause(c.Context) == context.DeadlineExceeded {
 		return context.DeadlineExceeded
 	}
 	return c.Context.Err()
@@ -74,8 +75,8 @@ func (s *slot) call(ctx context.Context, deadline time.Time, n int64) outcome {
 		s.ctx.deadline = deadline
 		s.ctx.timer.Reset(left)
 	} else {
-		ctx, cancel := context.WithCancel(ctx)
-		s.ctx = &callContext{ctx, deadline, time.AfterFunc(left, cancel)}
+		ctx, cancel := context.WithCancelCause(ctx)
+		s.ctx = &callContext{ctx, deadline, time.AfterFunc(left, func() { cancel(context.DeadlineExceeded) })}
 	}
 	out := s.caller.call(s.ctx, n)
 	if !s.ctx.timer.Stop() {
