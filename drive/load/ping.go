@@ -10,10 +10,10 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// pinged is a client's HTTP/2 connection, above TLS. It inserts PINGs between the frames
-// that a library writes; libraries ignore answers to PINGs that they did not send. And it
-// joins writes that libraries make separately: of a request's headers and its body; and of answers
-// to PINGs and updates of windows with the requests that follow.
+// pinged is a client's HTTP/2 connection, above TLS. It inserts PINGs between the frames that a
+// library writes; libraries ignore answers to PINGs that they did not send. It also combines writes
+// that libraries make separately: a request's headers with its body, and acknowledgements of PINGs
+// and window updates with the requests that follow.
 type pinged struct {
 	net.Conn
 	below *watched
@@ -23,7 +23,7 @@ type pinged struct {
 	mu    sync.Mutex // of writes
 	place framePlace
 	held  []byte      // complete frames that are not written yet
-	late  *time.Timer // writes them if nothing follows, such as the body while the peer's window is closed
+	late  *time.Timer // writes them if nothing follows, for example because the peer's window is closed
 }
 
 // longestHeld is how long frames are held.
@@ -31,7 +31,11 @@ const longestHeld = time.Millisecond
 
 func newPinged(conn net.Conn) *pinged {
 	p := &pinged{Conn: conn, below: watchedOf(conn), place: framePlace{skip: len(http2.ClientPreface)}}
-	p.late = time.AfterFunc(longestHeld, p.release)
+	p.late = time.AfterFunc(longestHeld, func() {
+		p.mu.Lock() // a write in progress may add to what is held, and does not start the timer again
+		defer p.mu.Unlock()
+		p.flushHeld()
+	})
 	p.late.Stop()
 	return p
 }
@@ -39,7 +43,7 @@ func newPinged(conn net.Conn) *pinged {
 // Read implements [net.Conn].
 func (p *pinged) Read(b []byte) (int, error) {
 	if p.holds() {
-		runtime.Gosched() // to requests that what arrived lets begin
+		runtime.Gosched() // what has arrived may let another request begin
 		p.release()
 	}
 	n, err := p.Conn.Read(b)
@@ -88,12 +92,16 @@ func (p *pinged) holds() bool {
 	return len(p.held) > 0
 }
 
-// release writes what is held, unless a write takes it along.
+// release writes what is held, unless a write is in progress: that takes it along, or the timer does.
 func (p *pinged) release() {
-	if !p.mu.TryLock() {
-		return
+	if p.mu.TryLock() {
+		defer p.mu.Unlock()
+		p.flushHeld()
 	}
-	defer p.mu.Unlock()
+}
+
+// flushHeld writes what is held, if anything. The caller holds the lock.
+func (p *pinged) flushHeld() {
 	if len(p.held) > 0 {
 		_ = p.flush() // the library sees an error when it reads
 	}

@@ -119,6 +119,13 @@ func TestJoinsWrites(t *testing.T) {
 		}
 		read := func() error { _, _ = conn.Read(nil); return nil }
 		wait := func() error { time.Sleep(longestHeld); synctest.Wait(); return nil }
+		write := func() error { // which is in progress when the time is over
+			conn.mu.Lock()
+			time.Sleep(longestHeld)
+			conn.mu.Unlock()
+			synctest.Wait()
+			return nil
+		}
 		for _, step := range []struct {
 			name   string
 			do     func() error
@@ -141,6 +148,8 @@ func TestJoinsWrites(t *testing.T) {
 			{"a window", func() error { return framer.WriteWindowUpdate(0, 1) }, 0},
 			{"and another", func() error { return framer.WriteWindowUpdate(1, 1) }, 0},
 			{"nothing that follows", wait, 1},
+			{"headers", headers(false, true), 0},
+			{"a write at the end of their time", write, 1},
 			{"nothing held", read, 0},
 			{"nothing held", wait, 0},
 			{"a PING", func() error { return framer.WritePing(false, [8]byte{}) }, 1},
