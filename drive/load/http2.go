@@ -47,17 +47,17 @@ type http2Conn struct {
 }
 
 func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
-	url, _ := url.ParseRequestURI(t.path) // part of a URL that was parsed
-	url.Scheme, url.Host = "http", t.hostPort
+	u, _ := url.ParseRequestURI(t.path) // part of a URL that was parsed
+	u.Scheme, u.Host = "http", t.hostPort
 	if t.tls {
-		url.Scheme = "https"
+		u.Scheme = "https"
 	}
 	c := &http2Caller{
 		dialer: d,
 		// A request beyond the server's limit of streams waits, as in gRPC; it does not
 		// open another connection or fail.
 		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true, StrictMaxConcurrentStreams: true},
-		request:   &http.Request{Method: spec.method(), URL: url, Host: t.hostPort, Header: http.Header{"User-Agent": {"meshtrial"}}},
+		request:   &http.Request{Method: spec.method(), URL: u, Host: t.hostPort, Header: http.Header{"User-Agent": {"meshtrial"}}},
 		keep:      spec.KeepAlive, paced: !spec.Rate.IsMax(), patience: spec.patience(), own: newOwn(spec),
 	}
 	c.setPayload(spec.payload())
@@ -106,7 +106,7 @@ func (c *http2Caller) open(ctx context.Context) (*http2Conn, bool, error) {
 	if c.closed {
 		return nil, false, net.ErrClosed
 	}
-	// The library takes requests for a connection that ended without any, and fails them.
+	// The library accepts requests on a connection that ended before its first one, and fails them.
 	if c.conn != nil && !c.conn.pinged.over.Load() && c.conn.CanTakeNewRequest() {
 		return c.conn, false, nil
 	}
@@ -258,9 +258,9 @@ func unprocessed(conn *http2Conn, before int64, err error) bool {
 	return conn.pinged.below.ended.Load() != nil && conn.pinged.below.unread(before)
 }
 
-// Errors that the library does not export: the connection takes no more streams; it ended
-// before its first stream; the stream is above the last of a GOAWAY; the same for the connection's first stream, with an
-// error in the GOAWAY.
+// Errors that the library does not export: the connection takes no more streams; it ended before
+// its first stream; the stream is above the last of a GOAWAY; the same for the connection's first
+// stream, with an error in the GOAWAY.
 const (
 	http2Unusable  = "http2: client conn not usable"
 	http2Unused    = "http2: client conn could not be established"
