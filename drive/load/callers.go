@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -84,6 +85,7 @@ func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	secure := tls.Client(conn, d.tls)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		conn.Close()
+		err = cmp.Or(ctx.Err(), err) // err is that of a context below ours, which does not name the deadline
 		return nil, &kindError{failTLS, fmt.Errorf("tls handshake with %s: %w", d.addr, err)}
 	}
 	return secure, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -120,6 +121,23 @@ func TestHTTP2ReplacesUnused(t *testing.T) {
 		}
 		if out := c.call(t.Context(), 0); out.failed || out.connections == 0 {
 			t.Errorf("TLS %v: %+v", secure, out)
+		}
+	}
+}
+
+// A handshake that takes too long is a timeout, and so is that of the slot's next call.
+func TestHandshakeTimesOut(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	must.OK(t, err)
+	defer silent.Close()
+	addr := silent.Addr().String()
+	s := slot{caller: newHTTP2Caller(&Spec{KeepAlive: true}, target{hostPort: addr, path: "/", tls: true},
+		&dialer{addr: addr, tls: &tls.Config{InsecureSkipVerify: true}})}
+	defer s.caller.close()
+	for range 2 {
+		out := s.call(t.Context(), time.Now().Add(20*time.Millisecond), 0)
+		if out.kind != failTimeout || !errors.Is(out.why, context.DeadlineExceeded) {
+			t.Errorf("%+v", out)
 		}
 	}
 }
