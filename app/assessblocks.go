@@ -3,19 +3,20 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // errBlocks is returned for a folder of Prometheus' storage.
-var errBlocks = errs.WithCode(fmt.Errorf("this is the storage of a Prometheus, such as a snapshot, which only a Prometheus reads"), errs.CodeUsage)
+var errBlocks = errs.Usage("this is the storage of a Prometheus, such as a snapshot, which only a Prometheus reads")
 
 // refuseBlocks returns an error if a folder has blocks of Prometheus' storage, with the commands that assess them.
 func refuseBlocks(name string) error {
-	metas, _ := filepath.Glob(filepath.Join(name, "*", "meta.json")) // it has no malformed pattern, or is no folder
+	root := os.DirFS(name)
+	metas, _ := fs.Glob(root, "*/meta.json") // none if it is not a folder
 	var newest int64
 	blocks := false
 	for _, path := range metas {
@@ -23,7 +24,7 @@ func refuseBlocks(name string) error {
 			ULID    string `json:"ulid"`
 			MaxTime int64  `json:"maxTime"` // Unix ms, exclusive
 		}
-		if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &meta) == nil && meta.ULID != "" {
+		if data, err := fs.ReadFile(root, path); err == nil && json.Unmarshal(data, &meta) == nil && meta.ULID != "" {
 			blocks, newest = true, max(newest, meta.MaxTime)
 		}
 	}
