@@ -125,10 +125,10 @@ func (p *promRead) readAll(ctx context.Context) {
 	}
 }
 
-// histograms are those that an assessment reads in their classic form: a series of such a name is a native histogram.
+// histograms are read in their classic form; a series with one of these names is a native histogram.
 var histograms = []string{"istio_request_bytes", "istio_response_bytes", "pilot_debounce_time", "pilot_proxy_convergence_time", "pilot_proxy_queue_time", "pilot_pushcontext_init_seconds", "pilot_xds_push_time"}
 
-// nativeAlone reports histograms that there are as native ones alone.
+// nativeAlone notes histograms that exist in the native form alone.
 func (r *meshRead) nativeAlone(names []string) {
 	if len(names) > 0 {
 		r.unknown(assess.Native.Of(strings.Join(names, ", ")))

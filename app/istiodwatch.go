@@ -79,8 +79,9 @@ var (
 
 // failed counts the readings in which something could not be read.
 type failed struct {
-	times, last int
-	first       signals.Problem
+	times int
+	last  int // reading that was counted
+	first signals.Problem
 }
 
 // scrape scrapes for the time of the watch; first and last are its first and last reading.
@@ -96,9 +97,12 @@ func (w IstiodWatch) scrape(ctx context.Context, s *signals.Scraper) (first, las
 		last = at
 		w.Say(fmt.Sprintf("watching istiod for %s", w.Duration))
 		for _, p := range now {
-			kind := map[string]*note.Kind{"": istiodsNotListed, "kubelet": kubeletNotRead}[p.Labels["job"]]
-			if kind == nil {
-				kind = istiodNotScraped
+			kind := istiodNotScraped
+			switch p.Labels["job"] {
+			case "": // of no target
+				kind = istiodsNotListed
+			case "kubelet":
+				kind = kubeletNotRead
 			}
 			if failures[kind] == nil {
 				failures[kind] = &failed{first: p}

@@ -108,8 +108,7 @@ const (
 	NoteNoP99       NoteCode = "no_p99"    // no p99 of convergence, in N of Of trials
 	NoteMachines    NoteCode = "machines"  // N trials on other machines are left out
 	NoteIstiodsVary NoteCode = "istiod_versions"
-	// NoteShared is that programs outside the study used a part of the machine in N of Of trials.
-	NoteShared NoteCode = "shared_machine"
+	NoteShared      NoteCode = "shared_machine" // others used much of the machine, in N of Of trials
 )
 
 // Fitted is a parameter of a model.

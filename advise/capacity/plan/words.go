@@ -20,8 +20,11 @@ func percent(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) }
 func (m Miss) String() string {
 	size := fmt.Sprintf("%d replicas of %g cores", m.Replicas, m.Cores)
 	away := ""
-	if m.Away > 0 {
-		away = fmt.Sprintf(" while %s away", map[bool]string{true: "one of them is", false: fmt.Sprintf("%d of them are", m.Away)}[m.Away == 1])
+	switch {
+	case m.Away == 1:
+		away = " while one of them is away"
+	case m.Away > 1:
+		away = fmt.Sprintf(" while %d of them are away", m.Away)
 	}
 	switch m.Code {
 	case MissBounds:
