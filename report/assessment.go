@@ -583,15 +583,15 @@ func signalsTables(r *signals.Reading) []Table {
 		}
 		others.Rows = append(others.Rows, []Text{{S: v.Title}, {v.Describe(), style}})
 	}
+	of := &latency
+	if len(latency.Rows) == 0 {
+		of = &others
+	}
 	if missing := missingMetrics(r.Missing); len(missing) > 0 {
-		of := &latency
-		if len(latency.Rows) == 0 {
-			of = &others
-		}
 		of.Notes = append(of.Notes, "Missing: "+strings.Join(missing, ", ")+". istiod shows most metrics only after their first count.")
 	}
 	if len(empty) > 0 {
-		others.Notes = append(others.Notes, "Nothing was counted in this time of: "+strings.Join(empty, "; ")+".")
+		of.Notes = append(of.Notes, "Nothing was counted in this time of: "+strings.Join(empty, "; ")+".")
 	}
 	alerts := Table{Title: "Alerts", Columns: []Column{{Head: "alert"}, {Head: "severity"}, {Head: "state"}}}
 	for _, a := range r.Alerts {

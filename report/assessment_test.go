@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/internal/openmetrics/openmetricstest"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -178,5 +179,16 @@ func TestAssessmentOfAccessLogs(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in %.2000s", want, out.String())
 		}
+	}
+}
+
+// Latencies without counts are named below those that have some.
+func TestLatenciesWithoutCounts(t *testing.T) {
+	all := signals.Latencies()
+	tables := signalsTables(&signals.Reading{Signals: []signals.Value{
+		{Key: all[0][0] + "_mean", Group: signals.GroupLatency, Status: signals.StatusOK, Value: new(0.1), Unit: signals.UnitSeconds},
+		{Key: all[1][0] + "_mean", Group: signals.GroupLatency, Status: signals.StatusNoData}}})
+	if below := strings.Join(tables[0].Notes, " "); !strings.Contains(below, all[1][1]) || strings.Contains(below, all[0][1]) {
+		t.Errorf("%q", below)
 	}
 }
