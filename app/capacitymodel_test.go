@@ -2,10 +2,12 @@ package app
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -35,6 +37,15 @@ func TestShippedCapacityModel(t *testing.T) {
 	must.OK(t, err)
 	if c := a.Capacity; c == nil || !c.Extrapolates() || len(c.Below) != 1 || !assess.OtherModel.In(a.Unknown) {
 		t.Errorf("outside: %+v, %v", a.Capacity, a.Unknown)
+	}
+	counted := e(200, 0)
+	counted.Objects, counted.Signals = nil, &signals.Reading{Signals: []signals.Value{{Key: "services", Status: signals.StatusOK, Value: new(700.0)}}}
+	a, err = Assessment{}.conclude(counted, nil)
+	must.OK(t, err)
+	if !slices.ContainsFunc(a.Settle, func(s assess.Study) bool {
+		return s.Name == assess.StudyCapacity && strings.Contains(s.File, "this-mesh: {proxies: 80, services: 700}")
+	}) {
+		t.Errorf("the study has other services than istiod counts: %v", a.Settle)
 	}
 	a, err = Assessment{Model: m}.conclude(e(200, 200), nil)
 	must.OK(t, err)

@@ -69,7 +69,12 @@ func (a *Assessment) settle(e Evidence) {
 	if sidecars > 0 && len(e.Filters) > 0 {
 		add(StudyFilters, asksFilters, afterReport, filtersStudy(e.Filters, load))
 	}
-	proxies, services := bounded(sidecars+a.Mesh.Count(Gateway)+a.Mesh.Count(Waypoint), mostSimulated), bounded(a.Mesh.Objects["Service"], mostServices)
+	services, listed := a.Mesh.Objects["Service"]
+	if !listed && a.Capacity != nil {
+		services = a.Capacity.Mesh.Services // those that istiod counts
+	}
+	services = bounded(services, mostServices)
+	proxies := bounded(sidecars+a.Mesh.Count(Gateway)+a.Mesh.Count(Waypoint), mostSimulated)
 	if a.Mesh.Count(Istiod) == 0 {
 		return
 	}
