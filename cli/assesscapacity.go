@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/capacity/fit"
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -47,7 +48,7 @@ func newCapacityFitCommand(env *Env) *cobra.Command {
 		Example: "  meshtrial assess capacity fit runs/capacity-holdout-* --hold-out variant=held-out -o model.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return computing(cmd.Context(), func() error { return runCapacityFit(cmd.Context(), env, f, args) })
+			return app.Computing(cmd.Context(), func() error { return runCapacityFit(cmd.Context(), env, f, args) })
 		},
 	}
 	flags := cmd.Flags()

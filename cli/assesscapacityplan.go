@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/plan"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
@@ -36,7 +37,7 @@ func newCapacityPlanCommand(env *Env) *cobra.Command {
 		Example: "  meshtrial assess capacity plan mesh.yaml --model model.json -o istiod-values.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return computing(cmd.Context(), func() error { return runCapacityPlan(cmd.Context(), env, f, args[0]) })
+			return app.Computing(cmd.Context(), func() error { return runCapacityPlan(cmd.Context(), env, f, args[0]) })
 		},
 	}
 	flags := cmd.Flags()

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/fit"
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/capacity/plan"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -40,7 +41,7 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 			"  meshtrial assess capacity predict --model model.json --against runs/capacity-holdout-...",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return computing(cmd.Context(), func() error { return runCapacityPredict(cmd.Context(), env, f, args) })
+			return app.Computing(cmd.Context(), func() error { return runCapacityPredict(cmd.Context(), env, f, args) })
 		},
 	}
 	flags := cmd.Flags()
