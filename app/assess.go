@@ -100,7 +100,7 @@ func (o Assessment) Assess(ctx context.Context) (a assess.Assessment, made Made,
 	if err != nil {
 		return a, made, err
 	}
-	a, err = o.conclude(e, runs)
+	a, err = o.concluded(ctx, e, runs)
 	return a, Made{inv, e.Sidecars}, err
 }
 

@@ -108,7 +108,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	if err := r.configured(ctx); err != nil {
 		return a, made, err
 	}
-	a, err = o.conclude(r.e, runs)
+	a, err = o.concluded(ctx, r.e, runs)
 	return a, Made{r.inv, r.e.Sidecars}, err
 }
 

@@ -15,6 +15,19 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
+// concluded is [Assessment.conclude] until ctx ends: the capacity model simulates the mesh.
+func (o Assessment) concluded(ctx context.Context, e assess.Evidence, runs []measuredRun) (assess.Assessment, error) {
+	var a assess.Assessment
+	err := Computing(ctx, func() (err error) {
+		a, err = o.conclude(e, runs)
+		return err
+	})
+	if err != nil {
+		return assess.Assessment{}, err // a may still be written
+	}
+	return a, nil
+}
+
 // conclude assesses evidence, with what runs say of the mesh that it is of.
 func (o Assessment) conclude(e assess.Evidence, runs []measuredRun) (assess.Assessment, error) {
 	e.Prices, e.Istiod = o.Prices, cmp.Or(e.Istiod, e.OneIstiod())

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +32,11 @@ func TestShippedCapacityModel(t *testing.T) {
 	must.OK(t, err)
 	if c := a.Capacity; c == nil || !c.Shipped || c.Extrapolates() || len(c.Below) > 0 || !assess.NoOwnModel.In(a.Unknown) || assess.OtherModel.In(a.Unknown) || !writes(a) {
 		t.Errorf("%+v, %v", a.Capacity, a.Unknown)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := (Assessment{}).concluded(stopped, e(200, 200), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("it predicts after an interrupt: %v", err)
 	}
 	large := e(3000, 20)
 	large.Istiod = "1.28.0"
