@@ -131,7 +131,7 @@ var histograms = []string{"istio_request_bytes", "istio_response_bytes", "pilot_
 // nativeAlone notes histograms that exist in the native form alone.
 func (r *meshRead) nativeAlone(names []string) {
 	if len(names) > 0 {
-		r.unknown(assess.Native.Of(strings.Join(names, ", ")))
+		r.unknown(assess.Native.Of(strings.Join(names[:min(len(names), maxListed)], ", ")))
 	}
 }
 

@@ -51,17 +51,17 @@ func (a *Answers) Read(in io.Reader) error {
 	points, nameless := 0, 0
 	native := map[string]bool{}
 	err := walkAnswer(in, func(metric map[string]string, values []point) error {
-		switch {
-		case metric[metricName] == "":
+		if metric[metricName] == "" {
 			nameless++
-			return nil
-		case len(values) == 0:
-			native[metric[metricName]] = true
 			return nil
 		}
 		points += len(values)
-		if len(read)+len(a.series) >= maxAnswered || points+a.points > maxPoints {
+		if len(read)+len(a.series)+len(native)+len(a.native) >= maxAnswered || points+a.points > maxPoints {
 			return fmt.Errorf("more than %d series or %d samples", maxAnswered, maxPoints)
+		}
+		if len(values) == 0 {
+			native[metric[metricName]] = true
+			return nil
 		}
 		s := savedSeries{labels: labels.FromMap(metric), points: make([]Point, len(values))}
 		for i, v := range values {
