@@ -56,8 +56,8 @@ func notOpened(status int, format string, args ...any) error {
 	return &refusedError{status, fmt.Sprintf(format, args...)}
 }
 
-// MayPass reports whether [Start] failed because of what may pass on its own: nothing listens yet, or
-// a proxy does not have its routes yet. Envoy answers gRPC without a route by Unimplemented.
+// MayPass reports whether [Start] failed for a reason that may pass without a change: nothing listens
+// yet, or a proxy does not have its routes yet. Envoy answers gRPC without a route with Unimplemented.
 func MayPass(err error) bool {
 	refused := &refusedError{}
 	if !errors.As(err, &refused) {
