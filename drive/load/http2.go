@@ -171,7 +171,7 @@ func (c *http2Caller) call(ctx context.Context, n int64) outcome {
 		out.bytesRead, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if c.paced {
-			conn.pinged.release() // a timer would cost more than the write
+			out.held = conn.pinged
 		}
 	}
 	if err == nil {

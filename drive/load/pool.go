@@ -33,7 +33,8 @@ type outcome struct {
 	status      int   // HTTP status or gRPC code of a complete answer, else 0
 	bytesSent   int64 // payload, for protocols framed by a library
 	bytesRead   int64
-	connections int64 // begun for the call
+	connections int64   // begun for the call
+	held        *pinged // has frames to write once the call's end is known; may be nil
 }
 
 func (o *outcome) fail(kind failure, why error) { o.failed, o.kind, o.why = true, kind, why }
@@ -250,6 +251,9 @@ func (p *pool) one(s *slot, n int64) (again bool) {
 	out := s.call(p.ctx, p.epoch.Add(time.Duration(sent)+p.timeout), n)
 
 	done := p.now()
+	if out.held != nil {
+		out.held.release() // a timer would cost more than the write
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over {
