@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -78,14 +79,6 @@ func findingFields() []string {
 	return out
 }
 
-// nearest returns a hint for a name that is not among the many possible ones.
-func nearest(name string, possible []string, what string) string {
-	if hint := errs.Suggest(name, possible); strings.HasSuffix(hint, "?") {
-		return hint
-	}
-	return "docs/study.md lists the " + what
-}
-
 // checkNames finds unknown findings and factors that an expression names in literals.
 func checkNames(a *cel.Ast, e study.Expr) error {
 	native := a.NativeRep()
@@ -98,7 +91,7 @@ func checkNames(a *cel.Ast, e study.Expr) error {
 		if args[0].Kind() == ast.LiteralKind {
 			if name, ok := args[0].AsLiteral().Value().(string); ok && !study.IsFinding(name) {
 				line, column := place(args[0])
-				return FaultAt(e, line, column, nearest(name, study.FindingNames(), "findings"), "assertion: unknown finding %q", name)
+				return FaultAt(e, line, column, cmp.Or(errs.Nearest(name, study.FindingNames()), "docs/study.md lists the findings"), "assertion: unknown finding %q", name)
 			}
 		}
 		if len(args) < 2 || args[1].Kind() != ast.MapKind {
@@ -112,7 +105,7 @@ func checkNames(a *cel.Ast, e study.Expr) error {
 			factor, ok := key.AsLiteral().Value().(string)
 			if _, known := study.FactorByName(factor); ok && !known {
 				line, column := place(key)
-				return FaultAt(e, line, column, nearest(factor, study.FactorNames(), "factors"), "assertion: unknown factor %q", factor)
+				return FaultAt(e, line, column, cmp.Or(errs.Nearest(factor, study.FactorNames()), "docs/study.md lists the factors"), "assertion: unknown factor %q", factor)
 			}
 		}
 	}

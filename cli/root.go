@@ -151,7 +151,7 @@ func unknownCommand(parent *cobra.Command, word string) error {
 		}
 	}
 	hint := parent.CommandPath() + " --help lists the commands"
-	if near := errs.Suggest(word, names); strings.HasSuffix(near, "?") {
+	if near := errs.Nearest(word, names); near != "" {
 		hint = near + " " + hint
 	}
 	return errs.WithHint(errs.Usage("unknown command %q", word), "%s", hint)

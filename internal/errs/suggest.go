@@ -1,26 +1,31 @@
 package errs
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Suggest returns a hint for a word that is not among the possible ones.
 func Suggest(word string, possible []string) string {
+	near, all := Nearest(word, possible), "possible: "+strings.Join(possible, ", ")
+	switch {
+	case near == "":
+		return all
+	case len(possible) <= 6:
+		return near + " (" + all + ")"
+	}
+	return near
+}
+
+// Nearest asks whether the most similar of the possible words was meant; "" if none is similar.
+func Nearest(word string, possible []string) string {
 	best, distance := "", len(word)/2+1
 	for _, p := range possible {
 		if d := editDistance(strings.ToLower(word), p); d < distance {
 			best, distance = p, d
 		}
 	}
-	all := "possible: " + strings.Join(possible, ", ")
 	if best == "" {
-		return all
+		return ""
 	}
-	if len(possible) <= 6 {
-		return fmt.Sprintf("did you mean %s? (%s)", best, all)
-	}
-	return fmt.Sprintf("did you mean %s?", best)
+	return "did you mean " + best + "?"
 }
 
 // editDistance returns the Levenshtein distance, with a swap of neighbours

@@ -1,6 +1,9 @@
 package errs
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestSuggest(t *testing.T) {
 	many := []string{"rate", "connections", "payload", "protocol", "mtls", "envoy", "filters"}
@@ -19,6 +22,13 @@ func TestSuggest(t *testing.T) {
 	} {
 		if got := Suggest(tt.word, tt.possible); got != tt.want {
 			t.Errorf("%q: %q, want %q", tt.word, got, tt.want)
+		}
+		near := ""
+		if meant, _, found := strings.Cut(tt.want, "?"); found {
+			near = meant + "?"
+		}
+		if got := Nearest(tt.word, tt.possible); got != near {
+			t.Errorf("nearest to %q: %q, want %q", tt.word, got, near)
 		}
 	}
 }

@@ -56,8 +56,8 @@ const Takes = "STUDY is the name of a shipped study, such as quick (`meshtrial s
 // Hint returns the hint for an unknown study name: the nearest name, if any is close, and the other
 // accepted forms.
 func Hint(name string) string {
-	if hint := errs.Suggest(name, Names()); strings.HasSuffix(hint, "?") {
-		return hint + " " + Takes
+	if near := errs.Nearest(name, Names()); near != "" {
+		return near + " " + Takes
 	}
 	return Takes
 }
