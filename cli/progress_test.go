@@ -65,7 +65,7 @@ func TestProgressElsewhere(t *testing.T) {
 	})
 }
 
-// A line about a step of a trial names the trial.
+// A line about a step names the trial in progress, if there is one.
 func TestStepsNameTheirTrial(t *testing.T) {
 	var out bytes.Buffer
 	p := &eventLine{progress: newProgress(&out)}
@@ -74,7 +74,12 @@ func TestStepsNameTheirTrial(t *testing.T) {
 	plan.Study.Blocks.Max = 3
 	p.show(plan, runner.Event{Stage: "trial", Block: 1, Trial: 2, Trials: 7, Cell: "both"})
 	p.show(plan, runner.Event{Stage: "step", Text: "idle for 2s"})
-	for _, want := range []string{"block 2 of at most 3, trial 2 of 7: both", "block 2, trial 2: idle for 2s"} {
+	p.show(plan, runner.Event{Stage: "trial", Block: 1, Trial: 2, Trials: 7, Cell: "both", Record: &record.Trial{Validity: record.Validity{Valid: true}}})
+	p.show(plan, runner.Event{Stage: "step", Text: "reverting istiod"})
+	if strings.Contains(out.String(), "trial 2: reverting") {
+		t.Errorf("%q names a trial that has ended", out.String())
+	}
+	for _, want := range []string{"block 2 of at most 3, trial 2 of 7: both", "block 2, trial 2: idle for 2s", "reverting istiod"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q lacks %q", out.String(), want)
 		}

@@ -252,7 +252,10 @@ func (p *eventLine) show(plan *study.Plan, e runner.Event) {
 			place := fmt.Sprintf("block %d, trial %d", e.Block+1, e.Trial)
 			p.trial.Store(&place)
 			p.Say("%s", app.TrialWords(plan, e))
-		} else if !e.Record.Validity.Valid && (p.invalid.CompareAndSwap(false, true) || p.width > 0) {
+			return
+		}
+		p.trial.Store(nil) // what follows, such as removing pods, belongs to none
+		if !e.Record.Validity.Valid && (p.invalid.CompareAndSwap(false, true) || p.width > 0) {
 			p.Note("trial %s (%s) is not valid: %s", e.Record.ID, e.Cell, firstFailure(e.Record.Validity))
 		}
 	case "step", "timeline":
