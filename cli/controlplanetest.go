@@ -109,7 +109,7 @@ func (f *pushTestFlags) open(ctx context.Context, remote *signals.Remote) (close
 	f.Mark = func(ctx context.Context) (time.Time, error) {
 		at, problems, err := scraper.Scrape(ctx)
 		if err == nil && len(problems) > 0 {
-			err = fmt.Errorf("read istiod: %v", problems)
+			err = fmt.Errorf("read istiod: %v", problems[0])
 		}
 		return at, err
 	}

@@ -51,7 +51,7 @@ func (w *seriesWatch) scrape(ctx context.Context) {
 	}
 	if len(problems) > 0 {
 		if w.lacking++; w.example == "" {
-			w.example = fmt.Sprint(problems)
+			w.example = problems[0].String()
 		}
 	}
 }
