@@ -26,8 +26,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// The image for the processor that this machine does not have is built here, from the same
-// components, and each program and library in it is for that processor. None of them runs.
+// An image for another processor is built from the same components, and each program and library
+// in it is for that processor. None of them is run.
 func TestStandaloneImageForAnotherProcessor(t *testing.T) {
 	arch, machine := "arm64", elf.EM_AARCH64
 	if runtime.GOARCH == arch {

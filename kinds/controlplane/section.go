@@ -305,7 +305,7 @@ func spec() study.Spec {
 		About: "the control plane", Section: "control", ByDefault: "{}",
 		Example: FactorSidecarScope + ": " + SidecarScopeNone,
 		Factors: factors,
-		Lacks: func(t *record.Trial) string { // also of a trial in which nothing could be measured
+		Lacks: func(t *record.Trial) string { // invalid trials have it, too
 			if t.Control == nil {
 				return "control"
 			}

@@ -112,8 +112,8 @@ var destinationFactor = func() study.Factor {
 	return f
 }()
 
-// MaxOutside is the number of servers outside the mesh for which there are virtual addresses.
-const MaxOutside = 254
+// maxOutside is how many virtual addresses there are for servers outside the mesh.
+const maxOutside = 254
 
 // checkDestinations finds cells whose requests cannot leave the mesh in that way.
 func checkDestinations(d *study.Decoder, p *study.Plan) {
@@ -123,8 +123,8 @@ func checkDestinations(d *study.Decoder, p *study.Plan) {
 			outside++
 		}
 	}
-	if outside > MaxOutside {
-		d.Fail(p.Study.Place(study.FactorDestination), study.CodeLimit, "use several studies", "the cells need %d servers outside the mesh; the limit is %d", outside, MaxOutside)
+	if outside > maxOutside {
+		d.Fail(p.Study.Place(study.FactorDestination), study.CodeLimit, "use several studies", "the cells need %d servers outside the mesh; the limit is %d", outside, maxOutside)
 		return
 	}
 	for _, cell := range p.Cells {

@@ -210,7 +210,7 @@ func init() {
 		About: "gateways", Section: "churn", ByDefault: "{}", Example: FactorRoutes + ": 1000",
 		Factors: factors, Measures: []string{MeasureRoutes, MeasureCost}, Findings: table,
 		Reference: reference, Sample: "{churn: {}}",
-		Lacks: func(t *record.Trial) string { // one that did not reach its end has none
+		Lacks: func(t *record.Trial) string { // a trial that did not reach its end has none
 			if t.Ingress == nil && t.Validity.Valid {
 				return "ingress"
 			}

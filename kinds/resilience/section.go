@@ -205,7 +205,7 @@ func spec() study.Spec {
 		About: "resilience", Section: "timeline",
 		Example: study.FactorRetries + ": " + study.LevelOff,
 		Factors: scenarioFactors,
-		Lacks: func(t *record.Trial) string { // one that did not reach its end has none
+		Lacks: func(t *record.Trial) string { // a trial that did not reach its end has none
 			if t.Scenario == nil && t.Validity.Valid {
 				return "scenario"
 			}

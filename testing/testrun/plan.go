@@ -78,7 +78,7 @@ var undisturbed = map[string][]string{
 	"run/runner":        {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
 }
 
-// guests lists long tests of "verify" with their own labs, or without: they need not wait for
+// guests lists long tests of "verify" that use their own lab or none. They need not wait for
 // those that share their package's lab, and run in a parallel lane.
 var guests = map[string][]string{"cli": {"TestAmbientUpgrade", "TestAssessAmbientMesh", "TestAssessMeshes", "TestDetachedFaults", "TestImageRuns", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestStandaloneImageForAnotherProcessor", "TestTheirMesh", "TestTheirRoot", "TestVersionUpgrade", "TestZtunnelPushes"}}
 
