@@ -51,7 +51,7 @@ func newAssessCommand(env *Env) *cobra.Command {
 			"Without a cluster or files it reads Prometheus alone.\n\n" +
 			"--with takes runs of the study sidecars-or-ambient, and shows which data-plane mode costs this\n" +
 			"mesh less; --model takes a model of istiod from `meshtrial assess capacity fit`. Without them,\n" +
-			"what ships with the program counts, measured on another machine.\n\n" +
+			"it uses figures that ship with the program, measured on another machine.\n\n" +
 			"Exit codes: 0 the mesh was assessed, whatever was found; 4 only its pods or nothing could be read.",
 		Example: "  meshtrial assess\n" +
 			"  meshtrial assess --lab cluster --duration 10m --core-month 30 --gb-month 4\n" +
@@ -77,7 +77,7 @@ func newAssessCommand(env *Env) *cobra.Command {
 	f.registerWatch(flags)
 	f.registerProgram(flags)
 	flags.StringVar(&f.out, "out", "", "`DIR` for the assessment (default: assessments/TIME)")
-	flags.StringVar(&f.model, "model", "", "`FILE` with a capacity model of istiod, as written by assess capacity fit (default: the one that ships)")
+	flags.StringVar(&f.model, "model", "", "`FILE` with a capacity model of istiod, as written by assess capacity fit (default: a built-in one)")
 	flags.StringArrayVar(&f.with, "with", nil, "`RUN` that compared data-plane modes, or a file written by unit-costs; may be repeated")
 	f.prometheus.register(flags, "also query the Prometheus server at this `URL`", "prometheus-selector")
 	flags.StringVar(&f.at, "prometheus-time", "", "ask Prometheus about the --duration before this `TIME`, such as 2026-11-30T09:00:00Z, and do not read the running mesh (default: now)")
