@@ -766,7 +766,7 @@ func capacityTables(a assess.Assessment) []Table {
 		reach.Notes = append(reach.Notes, fmt.Sprintf("The model is fitted to %s of run %s of study %s on %s, with istiod %s.", words.Plural(r.Trials, "trial"), r.Run, r.Study, r.Machine, cmp.Or(r.Istiod, "of an unknown version")))
 	}
 	if p.Shipped {
-		reach.Notes = append(reach.Notes, "It ships with the program: another machine has other costs, which --model takes.")
+		reach.Notes = append(reach.Notes, "It ships with the program. Other machines have other costs: use --model.")
 	}
 	for _, n := range p.Notes {
 		reach.Notes = append(reach.Notes, "Of the model: "+n.String()+".")
