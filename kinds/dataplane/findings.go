@@ -320,8 +320,8 @@ func savedFindings() []finding.Def {
 	var out []finding.Def
 	for _, m := range versusMeasures {
 		if m.name == "cpu_server_proxy" || m.name == "latency_p50" {
-			out = append(out, m.finding(SavedBy, "none", "Share of the "+m.words+" that goes without the filters.", SectionFilters),
-				m.finding(SavedBy, "lua", "Share of the "+m.words+" that goes with a Lua script in the filters' place.", SectionFilters))
+			out = append(out, m.finding(SavedBy, "none", "Share of the "+m.words+" saved without the filters.", SectionFilters),
+				m.finding(SavedBy, "lua", "Share of the "+m.words+" saved with a Lua script in the filters' place.", SectionFilters))
 		}
 	}
 	return out
@@ -333,7 +333,7 @@ func versusFindings() []finding.Def {
 	for _, m := range versusMeasures {
 		out = append(out, m.finding(ChangeSince, "*", "Share by which the "+m.words+" grew since that version of Envoy.", SectionVersions))
 		if m.saved {
-			out = append(out, m.finding(SavedBy, "*", "Share of the "+m.words+" that goes with that filter in the filters' place.", SectionFilters))
+			out = append(out, m.finding(SavedBy, "*", "Share of the "+m.words+" saved with that filter in the filters' place.", SectionFilters))
 		}
 	}
 	return out
