@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/mesh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -178,14 +179,14 @@ func (w *moving) prove(ctx context.Context) (string, error) {
 	}
 	look.To, look.Revision = w.to, w.plane.Revision
 	w.noteSides(look)
-	what := fmt.Sprintf("%d new pods of %s", pods, strings.Join(w.services, ", "))
+	what := words.Plural(pods, "new pod") + " of " + strings.Join(w.services, ", ")
 	if w.scene.ambient() {
-		what = fmt.Sprintf("the trial's %d shared proxies", len(look.Sidecars))
+		what = words.Plural(len(look.Sidecars), "shared proxy") + " of the trial"
 		if _, err := w.present(ctx); err != nil { // their CPU is counted from now on
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%s are connected to revision %s alone and have acknowledged its configuration, %.1f s later",
+	return fmt.Sprintf("%s connected to revision %s alone and acknowledged its configuration, %.1f s later",
 		what, w.plane.Revision, time.Since(w.begun).Seconds()), nil
 }
 
