@@ -96,7 +96,7 @@ func (f *limitsFlags) reports(ctx context.Context, env *Env, run string) ([]advi
 
 // nothingRead is the error of an assessment without the section that was wanted.
 func nothingRead() error {
-	return errs.WithHint(errs.WithCode(errors.New("nothing of this could be read"), errs.CodeInvalid), "meshtrial assess lists what is unknown, and what would tell")
+	return errs.WithHint(errs.WithCode(errors.New("nothing of this could be read"), errs.CodeInvalid), "meshtrial assess lists what is unknown, and how to find out")
 }
 
 func (f *limitsFlags) ofRun(ctx context.Context, env *Env, dir string) ([]advice.Report, error) {

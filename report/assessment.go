@@ -110,7 +110,7 @@ func assessmentAnswers(a assess.Assessment) []string {
 		}
 	}
 	if n := len(a.Unknown); n > 0 {
-		out = append(out, fmt.Sprintf("Unknown: %s, with what would tell each of them.", words.Plural(n, "thing")))
+		out = append(out, fmt.Sprintf("Unknown: %s, and how to find each out.", words.Plural(n, "thing")))
 	}
 	return out
 }
@@ -885,8 +885,8 @@ func settleTable(studies []assess.Study) Table {
 }
 
 func unknownTable(all []assess.Unknown) Table {
-	t := Table{Title: "Unknown, and what would tell", Columns: []Column{{Head: "section"}, {Head: "unknown"}, {Head: "what would tell"}}}
-	told := map[[2]string]int{} // rows by what would tell
+	t := Table{Title: "What is unknown, and how to find out", Columns: []Column{{Head: "section"}, {Head: "unknown"}, {Head: "how to find out"}}}
+	told := map[[2]string]int{} // rows by how to find out
 	for _, u := range all {
 		key := [2]string{u.Section, u.By.String()}
 		if row, known := told[key]; known {
