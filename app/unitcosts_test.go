@@ -64,7 +64,7 @@ func TestAssessWithUnitCosts(t *testing.T) {
 	_, file := writtenCosts(t)
 	o := Assessment{Runs: []string{file}, Warn: func(string) {}}
 	e := assess.Evidence{Istiod: "1.31", Nodes: 2, Proxies: []assess.Proxy{{Kind: assess.Sidecar, Called: new(20.0), Served: new(20.0), Connections: new(0.0)}, {Kind: assess.Sidecar, Called: new(1.0), Served: new(1.0), Connections: new(0.0)}}}
-	a, err := o.concluded(t, e)
+	a, err := o.concludedIn(t, e)
 	must.OK(t, err)
 	if len(a.Modes) != 1 || a.Modes[0].Shipped || !assess.OtherBuild.In(a.Unknown) || assess.NoUnitCosts.In(a.Unknown) {
 		t.Errorf("%d modes, %v", len(a.Modes), a.Unknown)
@@ -73,7 +73,7 @@ func TestAssessWithUnitCosts(t *testing.T) {
 		t.Errorf("latency: %+v", l)
 	}
 	e.Proxies[1].Called = nil
-	a, err = o.concluded(t, e)
+	a, err = o.concludedIn(t, e)
 	must.OK(t, err)
 	if len(a.Modes) != 0 || !assess.NoStated.In(a.Unknown) || assess.NoUnitCosts.In(a.Unknown) {
 		t.Errorf("of a mesh half known: %d modes, %v", len(a.Modes), a.Unknown)
@@ -84,7 +84,7 @@ func TestAssessWithUnitCosts(t *testing.T) {
 func TestAssessNamespacesWithUnitCosts(t *testing.T) {
 	_, file := writtenCosts(t)
 	e := assess.Evidence{Nodes: 2, Hosts: []assess.Host{}, Proxies: []assess.Proxy{{Kind: assess.Sidecar, Namespace: "read", Node: "one", Called: new(20.0), Served: new(40.0), Connections: new(0.0)}, {Kind: assess.Sidecar, Namespace: "not", Node: "one"}}}
-	a, err := Assessment{Runs: []string{file}, Warn: func(string) {}}.concluded(t, e)
+	a, err := Assessment{Runs: []string{file}, Warn: func(string) {}}.concludedIn(t, e)
 	must.OK(t, err)
 	if len(a.Modes) != 1 || len(a.Modes[0].Sizing.Ways) != 0 || len(a.Modes[0].Namespaces) != 1 || !assess.NoStated.In(a.Unknown) {
 		t.Fatalf("%+v, %v", a.Modes, a.Unknown)
@@ -127,8 +127,8 @@ func FuzzUnitCosts(f *testing.F) {
 	})
 }
 
-// concluded concludes with the runs that are given.
-func (o Assessment) concluded(t *testing.T, e assess.Evidence) (assess.Assessment, error) {
+// concludedIn concludes with the runs that are given.
+func (o Assessment) concludedIn(t *testing.T, e assess.Evidence) (assess.Assessment, error) {
 	t.Helper()
 	runs, err := o.unitCosts(t.Context())
 	must.OK(t, err)
