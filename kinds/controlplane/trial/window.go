@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
@@ -40,7 +41,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 			return err
 		}
 	}
-	t.c.say("%d changes in %.1f s", len(t.plan.Changes), time.Duration(t.plan.DurationNS()).Seconds())
+	t.c.say("%s in %.1f s", words.Plural(len(t.plan.Changes), "change"), time.Duration(t.plan.DurationNS()).Seconds())
 	t.envoys = t.watchEnvoys(ctx)
 	defer t.envoys.stop()
 	t.attached.forget()

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -111,7 +112,7 @@ func (st *stage) Measure(ctx context.Context, job runner.Job) (done runner.Compl
 // prepare creates the Gateway with everything that belongs to it, and waits until it serves.
 func (t *trial) prepare(ctx context.Context) error {
 	l := t.levels
-	t.say("%d routes, %d listeners, %d certificates", l.Routes, l.Listeners, l.Certificates)
+	t.say("%s, %s, %s", words.Plural(l.Routes, "route"), words.Plural(l.Listeners, "listener"), words.Plural(l.Certificates, "certificate"))
 	gateway := t.world.gateway()
 	t.beside = t.of.Gateway(gateway)
 	for _, o := range t.beside {

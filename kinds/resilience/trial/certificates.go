@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
@@ -66,7 +67,7 @@ func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (*ex
 			if err != nil {
 				return "", fmt.Errorf("not every proxy of %s shows a new certificate: %w", c.Service, err)
 			}
-			return fmt.Sprintf("%d proxies of %s show new certificates %.1f s later, valid for %v", len(pods), c.Service, time.Since(begin).Seconds(), certificateTTL), nil
+			return fmt.Sprintf("new certificates at %s of %s, %.1f s later, valid for %v", words.Plural(len(pods), "proxy"), c.Service, time.Since(begin).Seconds(), certificateTTL), nil
 		},
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
@@ -81,7 +82,7 @@ func (h *executor) drain(ctx context.Context, a *fault.Drain) (*execution, error
 			}
 			left += len(pods)
 		}
-		return fmt.Sprintf("%d pods were evicted, and as many others are endpoints elsewhere", left), nil
+		return words.Plural(left, "pod") + " evicted, and as many others are endpoints elsewhere", nil
 	}
 	out.end = func(ctx context.Context) error {
 		var failed []error
