@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
@@ -192,7 +193,7 @@ func (t *trial) settle(ctx context.Context) error {
 		if time.Now().After(limit) {
 			return nil
 		}
-		t.say("%d routes are not served yet", lacking)
+		t.say("%s not served yet", words.Plural(lacking, "route"))
 		if err := wake.Pause(ctx, lookEvery); err != nil {
 			return err
 		}
