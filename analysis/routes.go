@@ -54,9 +54,9 @@ func (r routes) at(q record.Quantile) float64 {
 	return all[max(1, int(math.Ceil(float64(q)*float64(len(all))-1e-9)))-1]
 }
 
-// RouteMeasures returns measures of added routes: the family of when they are served, how precisely
-// that is known, how many never are, and how many answers were wrong.
-func RouteMeasures(s *study.Study, family, resolution, unserved, errors string) []Measure {
+// RouteMeasures returns measures of added routes: the family of when they are served; and how
+// precisely that is known, how many never are, and how many answers were wrong.
+func RouteMeasures(s *study.Study, family, resolution, unserved, errors string) (served, others []Measure) {
 	of := func(name string, figure func(routes) float64) Measure {
 		return MeasureOf(name, func(o *Observations, t *record.Trial) float64 {
 			r := routesOf(o.Events[t.ID])
@@ -66,7 +66,7 @@ func RouteMeasures(s *study.Study, family, resolution, unserved, errors string) 
 			return figure(r)
 		})
 	}
-	out := OfFamily(s, family, func(d finding.Def) Measure {
+	served = OfFamily(s, family, func(d finding.Def) Measure {
 		never := "too many routes were never served"
 		switch d.At {
 		case 0.5:
@@ -76,7 +76,7 @@ func RouteMeasures(s *study.Study, family, resolution, unserved, errors string) 
 		}
 		return of(d.Name, func(r routes) float64 { return r.at(d.At) }).Reaching(never)
 	})
-	return append(out,
+	return served, []Measure{
 		of(resolution, func(r routes) float64 {
 			if len(r.resolution) == 0 {
 				return math.NaN()
@@ -84,5 +84,6 @@ func RouteMeasures(s *study.Study, family, resolution, unserved, errors string) 
 			return stat.Median(r.resolution)
 		}),
 		of(unserved, func(r routes) float64 { return float64(r.unserved) }),
-		of(errors, func(r routes) float64 { return float64(r.errors) }))
+		of(errors, func(r routes) float64 { return float64(r.errors) }),
+	}
 }

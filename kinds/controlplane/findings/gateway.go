@@ -2,7 +2,6 @@ package findings
 
 import (
 	"math"
-	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
@@ -56,8 +55,8 @@ func gatewayMeasures(s *study.Study) []analysis.Measure {
 	ofAcks := func(name string, of func(a acks) float64) analysis.Measure {
 		return analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 { return of(acksOf(o.Events[t.ID])) })
 	}
-	out := analysis.RouteMeasures(s, controlplane.FamilyRouteServed, "route_resolution", "routes_unserved", "route_errors")
-	out = slices.Insert(out, len(out)-3, // in report order: after the family
+	served, others := analysis.RouteMeasures(s, controlplane.FamilyRouteServed, "route_resolution", "routes_unserved", "route_errors")
+	out := append(served,
 		ofAcks("route_acked", func(a acks) float64 {
 			if len(a.acked) == 0 && a.unacked > 0 {
 				return math.Inf(1)
@@ -65,6 +64,7 @@ func gatewayMeasures(s *study.Study) []analysis.Measure {
 			return overChanges(a.acked, a.unacked, 0.5)
 		}).Reaching("half of the routes were never acknowledged by all gateways"),
 		ofAcks("route_served_after_ack", func(a acks) float64 { return medianOrNaN(a.after) }))
+	out = append(out, others...)
 	attached := func(name string, of func(a *record.Attached) float64) analysis.Measure {
 		return analysis.MeasureOf(name, ofPart(func(c *record.Control) *record.Attached { return c.Attached }, of))
 	}

@@ -3,6 +3,7 @@ package findings
 
 import (
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/kinds/ingress"
@@ -28,7 +29,8 @@ func routeMeasures(s *study.Study) []analysis.Measure {
 			return figure(t.Ingress)
 		})
 	}
-	return append(analysis.RouteMeasures(s, ingress.FamilyServed, ingress.FindingResolution, ingress.FindingUnserved, ingress.FindingErrors),
+	served, others := analysis.RouteMeasures(s, ingress.FamilyServed, ingress.FindingResolution, ingress.FindingUnserved, ingress.FindingErrors)
+	return append(slices.Concat(served, others),
 		trial(ingress.FindingOldErrors, func(i *record.Ingress) float64 {
 			if len(i.Watched) == 0 {
 				return math.NaN()
