@@ -4,8 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 )
 
@@ -14,12 +12,7 @@ var shippedCapacity []byte
 
 // shippedModel is the capacity model that ships with the program.
 func shippedModel() (*model.Model, error) {
-	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(model.MaxFile))
-	if err != nil {
-		return nil, err
-	}
-	defer z.Close()
-	data, err := z.DecodeAll(shippedCapacity, nil)
+	data, err := unpacked(shippedCapacity, model.MaxFile)
 	if err != nil {
 		return nil, fmt.Errorf("the capacity model that ships: %w", err)
 	}

@@ -98,13 +98,8 @@ func thinned(run record.Run) unitCosts {
 
 // readUnitCosts reads a file of unit costs as the run that it is.
 func readUnitCosts(packed []byte) (measuredRun, error) {
-	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnitCosts))
-	if err != nil {
-		return measuredRun{}, err
-	}
-	defer z.Close()
 	var c unitCosts
-	data, err := z.DecodeAll(packed, nil)
+	data, err := unpacked(packed, maxUnitCosts)
 	if err == nil {
 		err = json.Unmarshal(data, &c)
 	}
@@ -115,6 +110,16 @@ func readUnitCosts(packed []byte) (measuredRun, error) {
 		return measuredRun{}, fmt.Errorf("unit costs: %w", err)
 	}
 	return measuredRun{record.Run{Header: c.Header, StudyYAML: []byte(c.Study), Trials: c.Trials}, c.Latency}, nil
+}
+
+// unpacked decompresses a file of at most limit bytes.
+func unpacked(packed []byte, limit uint64) ([]byte, error) {
+	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(limit))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	return z.DecodeAll(packed, nil)
 }
 
 // shipped are the unit costs that ship with the program.
