@@ -50,10 +50,13 @@ var (
 	commitsLateShare = verdict.Limit{Name: "route-schedule-share", Default: 0.1, Unit: "ratio",
 		Doc: "share of the added routes that may deviate more"}
 	requestsLate = verdict.Limit{Name: "route-requests-late", Default: 100, Unit: "ms",
-		Doc: "maximum delay with which a request to an added route may be sent"}
+		Doc: "maximum delay with which a request to an added route may be sent, or a tenth of the time until the route is served if that is longer"}
 	requestsLateShare = verdict.Limit{Name: "route-requests-late-share", Default: 0.1, Unit: "ratio",
 		Doc: "share of the added routes to which requests may be sent later"}
 )
+
+// lateOf is the part of the time until a route is served by which a request may always be late.
+const lateOf = 10
 
 // Limits are all limits of the kind.
 var Limits = []verdict.Limit{verdict.Steal, verdict.Unattributed, verdict.UnattributedBusy, commitsLate, commitsLateShare, requestsLate, requestsLateShare}
@@ -126,10 +129,10 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	early, relapsed, named, tardy := 0, 0, 0, 0
 	for _, seen := range e.Routes {
 		sent(seen)
-		if seen.Late > most {
+		c := &events[seen.Change]
+		if seen.Late > max(most, time.Duration(seen.GoodNS-e.AheadNS-c.CommittedNS)/lateOf) {
 			tardy++
 		}
-		c := &events[seen.Change]
 		if c.Error != "" || c.CommittedNS == 0 {
 			continue
 		}
@@ -169,7 +172,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	s.Check("routes-unserved-before", early == 0, "%d of %d routes were served before the change that creates them was sent", early, len(e.Routes))
 	e.schedule(&s, events, l)
 	// A late request makes the time of the route it was for coarser, which "known to within" shows.
-	s.Check("requests-in-time", float64(tardy) <= l.Of(requestsLateShare)*float64(len(e.Routes)), "requests to %d of %d added routes were sent more than %v late", tardy, len(e.Routes), most)
+	s.Check("requests-in-time", float64(tardy) <= l.Of(requestsLateShare)*float64(len(e.Routes)), "requests to %d of %d added routes were sent more than %v and a tenth of the time to be served late", tardy, len(e.Routes), most)
 	s.CheckControlPlane(&e.Control)
 	s.Check("gateway-lived", slices.Equal(e.Gateway.Before, e.Gateway.After), "the gateway's pods from the window's start to its end: %v, %v", e.Gateway.Before, e.Gateway.After)
 	s.Add(e.Unread...)

@@ -75,7 +75,13 @@ func TestFaults(t *testing.T) {
 				e.Changes[i].CommittedNS += 600 * ms
 			}
 		}, nil, []string{"route-schedule"}},
-		"requests are late":       {func(e *Evidence) { e.Routes[0].Late = 200 * ms }, nil, []string{"requests-in-time"}},
+		"requests are late": {func(e *Evidence) { e.Routes[0].Late = 200 * ms }, nil, []string{"requests-in-time"}},
+		"requests are a little late for a slow route": {func(e *Evidence) {
+			e.Routes[0].Late, e.Routes[0].GoodNS = 200*ms, e.Routes[0].GoodNS+2000*ms
+		}, nil, nil},
+		"requests are late for a route that is never served": {func(e *Evidence) {
+			e.Routes[0].Late, e.Routes[0].GoodNS, e.Routes[0].AnsweredNS = 200*ms, 0, 0
+		}, NoteUnserved, []string{"requests-in-time"}},
 		"others are late":         {func(e *Evidence) { e.Watched[0].Late = 200 * ms }, nil, nil},
 		"the control plane ended": {func(e *Evidence) { e.Control.After = nil }, nil, []string{verdict.ControlLived}},
 		"the gateway ended":       {func(e *Evidence) { e.Gateway.After = []string{"h"} }, nil, []string{"gateway-lived"}},
