@@ -39,6 +39,11 @@ func (w *Worker) grpcsServer(l net.Listener) (server, error) {
 // calls beyond these, grow their stacks in each call.
 const handlers = 64
 
+// grpcWindow is the flow-control window of a stream and of a connection, in bytes. A window that is
+// given also turns off grpc-go's estimate of the bandwidth-delay product, which answers almost
+// every message with a PING.
+const grpcWindow = 1 << 20
+
 func (w *Worker) newGRPCServer(more ...grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(more,
 		grpc.ForceServerCodecV2(rawgrpc.Codec{}),
@@ -46,6 +51,8 @@ func (w *Worker) newGRPCServer(more ...grpc.ServerOption) *grpc.Server {
 		grpc.MaxSendMsgSize(control.MaxResponse),
 		grpc.MaxConcurrentStreams(1000),
 		grpc.NumStreamWorkers(handlers),
+		grpc.InitialWindowSize(grpcWindow),
+		grpc.InitialConnWindowSize(grpcWindow),
 		grpc.MaxHeaderListSize(uint32(w.options.MaxHeaderBytes)),
 		grpc.ConnectionTimeout(w.options.ReadTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: w.options.IdleTimeout}),
