@@ -29,7 +29,11 @@ type progress struct {
 const sayEvery = 15 * time.Second
 
 func newProgress(out io.Writer) *progress {
-	return &progress{out: out, width: terminalWidth(out), start: time.Now()}
+	p := &progress{out: out, start: time.Now()}
+	if os.Getenv("TERM") != "dumb" {
+		p.width = terminalWidth(out)
+	}
+	return p
 }
 
 // terminalWidth returns the width in columns of the terminal behind w, or 0 if w is not a
