@@ -30,11 +30,14 @@ const sayEvery = 15 * time.Second
 
 func newProgress(out io.Writer) *progress {
 	p := &progress{out: out, start: time.Now()}
-	if os.Getenv("TERM") != "dumb" {
+	if escapes(out) {
 		p.width = terminalWidth(out)
 	}
 	return p
 }
+
+// escapes reports whether w is a terminal that understands escape sequences.
+func escapes(w io.Writer) bool { return terminalWidth(w) > 0 && os.Getenv("TERM") != "dumb" }
 
 // terminalWidth returns the width in columns of the terminal behind w, or 0 if w is not a
 // terminal.

@@ -26,9 +26,8 @@ func (f *textFlags) register(flags *pflag.FlagSet) {
 
 // on returns how to draw text on w.
 func (f *textFlags) on(w io.Writer) report.Options {
-	terminal := terminalWidth(w)
-	return report.Options{Width: cmp.Or(int(f.width), terminal),
-		Color: f.color == "always" || f.color != "never" && terminal > 0 && os.Getenv("NO_COLOR") == ""}
+	return report.Options{Width: cmp.Or(int(f.width), terminalWidth(w)),
+		Color: f.color == "always" || f.color != "never" && escapes(w) && os.Getenv("NO_COLOR") == ""}
 }
 
 // choice is the value of a flag that takes one of some words.
