@@ -55,7 +55,7 @@ func newReportCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	addChoice(flags, &f.format, "format", strings.Join(report.Formats, ", "), report.Formats...)
+	addChoice(flags, &f.format, "format", strings.Join(report.Formats(), ", "), report.Formats()...)
 	flags.BoolVar(&f.json, "json", false, "short for --format json")
 	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
 	flags.StringArrayVar(&f.Assert, "assert", nil, "CEL `EXPRESSION` that must hold; may be repeated")

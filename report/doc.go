@@ -22,14 +22,27 @@ package report
 import (
 	"io"
 
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Formats are the formats Render knows, in the order of the documentation.
-var Formats = []string{"text", "markdown", "json", "csv", "html", "junit", "openmetrics", "benchfmt"}
+// formats is the table of formats, in the order of the documentation.
+var formats = []struct {
+	name   string
+	render func(w io.Writer, k Kind, f record.Findings, opt Options) error
+}{
+	{"text", renderText}, {"markdown", renderMarkdown}, {"json", renderJSON}, {"csv", renderCSV},
+	{"html", renderHTML}, {"junit", renderJUnit}, {"openmetrics", renderOpenMetrics}, {"benchfmt", renderBenchfmt},
+}
 
-var formats = map[string]func(w io.Writer, k Kind, f record.Findings, opt Options) error{"text": renderText, "markdown": renderMarkdown, "json": renderJSON, "csv": renderCSV,
-	"html": renderHTML, "junit": renderJUnit, "openmetrics": renderOpenMetrics, "benchfmt": renderBenchfmt}
+// Formats lists the names of the formats.
+func Formats() []string {
+	out := make([]string, len(formats))
+	for i, f := range formats {
+		out[i] = f.name
+	}
+	return out
+}
 
 // Options say how to draw text; the zero value is 100 columns without colour.
 type Options struct {
@@ -45,5 +58,10 @@ func (kinds Kinds) Render(w io.Writer, f record.Findings, format string, opt Opt
 	if err != nil {
 		return err
 	}
-	return formats[format](w, k, f, opt)
+	for _, one := range formats {
+		if one.name == format {
+			return one.render(w, k, f, opt)
+		}
+	}
+	return errs.Usage("there is no format %q", format)
 }

@@ -186,7 +186,7 @@ func TestRendersWhatIsNotThere(t *testing.T) {
 	}
 	single := reporttest.Fixture("one", "", nil, 3)
 	for _, f := range []record.Findings{{Kind: record.KindDataPlane}, invalid, single, {Kind: record.KindDataPlane, Findings: []record.Finding{{Name: "x", Verdict: "odd"}}, Validity: record.ValiditySummary{Trials: 1, Valid: 1}}} {
-		for _, format := range report.Formats {
+		for _, format := range report.Formats() {
 			render(t, f, format, report.Options{})
 		}
 	}

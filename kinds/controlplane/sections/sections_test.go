@@ -285,7 +285,7 @@ func TestControlRendersWhatIsNotThere(t *testing.T) {
 		*x = record.Finding{Name: x.Name, Cell: x.Cell, Against: x.Against, Unit: x.Unit, Verdict: record.VerdictInvalid}
 	}
 	for _, f := range []record.Findings{empty, bare, invalid, {Kind: record.KindControlPlane, Cells: []record.CellSummary{{Control: &record.ControlSummary{}}}, Validity: record.ValiditySummary{Trials: 1, Valid: 1}}} {
-		for _, format := range report.Formats {
+		for _, format := range report.Formats() {
 			if s := render(t, f, format, report.Options{}); format != "html" && strings.Contains(s, "NaN") || strings.Contains(s, "+Inf") {
 				t.Errorf("%s shows what is no number", format)
 			}
