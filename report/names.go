@@ -76,11 +76,13 @@ func findingWords(d finding.Def, name string) string {
 	}
 	parts := strings.Split(name, "_")
 	for i, part := range parts {
-		switch part {
-		case "cpu":
+		if part == "cpu" {
 			parts[i] = "CPU"
-		case "p999":
-			parts[i] = "p99.9"
+		}
+		for _, q := range record.Percentiles() {
+			if part == q.Name() {
+				parts[i] = q.Head()
+			}
 		}
 	}
 	return strings.Join(parts, " ")
