@@ -190,6 +190,9 @@ func (f Factor) NumericIn(unit string, value func(string) (float64, bool)) Facto
 	return f
 }
 
+// OmittedAtDefault makes a factor [Factor.Implied].
+func (f Factor) OmittedAtDefault() Factor { f.Implied = true; return f }
+
 // OrPlain lets files write levels as plain numbers too.
 func (f Factor) OrPlain() Factor { f.Plain = &PlainNumber{}; return f }
 

@@ -121,19 +121,13 @@ func people(name, def, unit, doc string, low int64, label func(string) string, e
 	return count(name, ScopePopulation, def, unit, doc, low, examples...).Labelled(label)
 }
 
-// impliedly makes a factor's default implied.
-func impliedly(f study.Factor) study.Factor {
-	f.Implied = true
-	return f
-}
-
 // factors is the table of the control plane's factors, in report order.
 var factors = slices.Concat(populationFactors, changeFactors, leverFactors)
 
 var populationFactors = []study.Factor{
 	people(FactorProxies, "50", "sidecars", "Simulated sidecars connected to istiod, beside gateways.", 0, study.Counts("sidecar"), "50", "2000").Phrased(study.Grouped(study.Says("with %s sidecars"))),
 	people(FactorGateways, "0", "gateways", "Simulated gateways connected to istiod (node type router).", 0, study.Counts("gateway"), "0", "2"),
-	impliedly(people(FactorZtunnels, "0", "ztunnels", "Simulated ztunnels connected to istiod, which must run in ambient mode. They use delta xDS and hold the whole mesh.", 0, study.Counts("ztunnel"), "0", "3")),
+	people(FactorZtunnels, "0", "ztunnels", "Simulated ztunnels connected to istiod, which must run in ambient mode. They use delta xDS and hold the whole mesh.", 0, study.Counts("ztunnel"), "0", "3").OmittedAtDefault(),
 	people(FactorRealPods, "0", "pods", "Real pods with real sidecars, beside the simulated ones.", 0, study.Counts("real pod"), "0", "2"),
 	people(FactorServices, "100", "services", "Services of the simulated pods.", 0, study.Counts("service"), "100", "1000").Phrased(study.Grouped(study.Says("with %s services"))),
 	people(FactorEndpoints, "1", "endpoints", "Simulated pods behind each Service.", 0, endpointsLabel, "1", "10").IdleWhere(study.IdleAt(FactorServices, "0")),

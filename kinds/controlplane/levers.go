@@ -48,9 +48,9 @@ var namedLevers = asInstalled([]study.Factor{
 	study.Choice(FactorDNSCapture, study.ScopeMesh, "false",
 		"Whether sidecars answer DNS themselves, from a table of names that istiod sends.", "true", "false").
 		InMetadata("ISTIO_META_DNS_CAPTURE").Labelled(study.OnOff("DNS capture")),
-	impliedly(study.Choice(FactorHBONE, study.ScopeMesh, "false",
+	study.Choice(FactorHBONE, study.ScopeMesh, "false",
 		"ISTIO_META_ENABLE_HBONE: whether sidecars use HBONE with pods of an ambient mesh, as in Istio's ambient profile. Their Envoys then subscribe to all workloads of the mesh.", "true", "false").
-		InMetadata("ISTIO_META_ENABLE_HBONE").Labelled(study.OnOff("sidecars' HBONE"))),
+		InMetadata("ISTIO_META_ENABLE_HBONE").Labelled(study.OnOff("sidecars' HBONE")).OmittedAtDefault(),
 
 	study.DebounceAfter,
 	study.Text(FactorDebounceMax, study.ScopeIstiod, "10s",

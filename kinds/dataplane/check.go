@@ -95,22 +95,18 @@ func headless(p protocol.Protocol) bool { return !p.Headers }
 
 // destinationFactor is where the server is, as the mesh sees it. Without a mesh all levels outside
 // are one: there is no ServiceEntry, and no gateway.
-var destinationFactor = func() study.Factor {
-	f := study.Choice(study.FactorDestination, study.ScopePods, study.DestinationInside,
-		"Where the server is: inside the mesh; outside at an address that the mesh does not know (passthrough); outside with a ServiceEntry that has its address (STATIC) or its name (DNS); or behind an egress gateway, which has a DNS ServiceEntry and which clients' sidecars reach over mutual TLS. For Istio, with sidecars none, client, ambient or, with a ServiceEntry, waypoint.",
-		study.DestinationInside, study.DestinationOutside, study.DestinationStatic, study.DestinationDNS, study.DestinationEgress).
-		Labelled(study.Says("%s", study.DestinationInside, "inside the mesh", study.DestinationOutside, "outside, unknown", study.DestinationStatic, "outside, static entry", study.DestinationDNS, "outside, DNS entry", study.DestinationEgress, "egress gateway")).
-		Phrased(study.Says("%s", study.DestinationInside, "inside the mesh", study.DestinationOutside, "outside the mesh", study.DestinationStatic, "outside with a static entry", study.DestinationDNS, "outside with a DNS entry", study.DestinationEgress, "through an egress gateway")).
-		Shortened(study.Says("%s")).
-		Becoming(func(cell record.Cell) string {
-			if study.Outside(cell) && cell[study.FactorSidecars] == study.SidecarsNone {
-				return study.DestinationOutside
-			}
-			return cell[study.FactorDestination]
-		})
-	f.Implied = true
-	return f
-}()
+var destinationFactor = study.Choice(study.FactorDestination, study.ScopePods, study.DestinationInside,
+	"Where the server is: inside the mesh; outside at an address that the mesh does not know (passthrough); outside with a ServiceEntry that has its address (STATIC) or its name (DNS); or behind an egress gateway, which has a DNS ServiceEntry and which clients' sidecars reach over mutual TLS. For Istio, with sidecars none, client, ambient or, with a ServiceEntry, waypoint.",
+	study.DestinationInside, study.DestinationOutside, study.DestinationStatic, study.DestinationDNS, study.DestinationEgress).
+	Labelled(study.Says("%s", study.DestinationInside, "inside the mesh", study.DestinationOutside, "outside, unknown", study.DestinationStatic, "outside, static entry", study.DestinationDNS, "outside, DNS entry", study.DestinationEgress, "egress gateway")).
+	Phrased(study.Says("%s", study.DestinationInside, "inside the mesh", study.DestinationOutside, "outside the mesh", study.DestinationStatic, "outside with a static entry", study.DestinationDNS, "outside with a DNS entry", study.DestinationEgress, "through an egress gateway")).
+	Shortened(study.Says("%s")).
+	Becoming(func(cell record.Cell) string {
+		if study.Outside(cell) && cell[study.FactorSidecars] == study.SidecarsNone {
+			return study.DestinationOutside
+		}
+		return cell[study.FactorDestination]
+	}).OmittedAtDefault()
 
 // maxOutside is how many virtual addresses there are for servers outside the mesh.
 const maxOutside = 254

@@ -29,10 +29,10 @@ const HashKeys = 1000
 var scenarioFactors = []study.Factor{
 	study.Choice(study.FactorMesh, study.ScopeTopology, study.MeshIstio, "The mesh that injects the pods' sidecars.", study.Meshes()...).
 		Labelled(study.Says("%s", study.MeshNone, "no mesh")),
-	implied(study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
+	study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
 		"What carries requests in Istio: sidecars at both ends, ztunnel on their nodes (ambient), or ztunnel through one waypoint for all services (waypoint).",
 		study.SidecarsBoth, study.SidecarsAmbient, study.SidecarsWaypoint).
-		IdleWhere(func(cell record.Cell) bool { return cell[study.FactorMesh] != study.MeshIstio })),
+		IdleWhere(func(cell record.Cell) bool { return cell[study.FactorMesh] != study.MeshIstio }).OmittedAtDefault(),
 	replicasFactor,
 	sharedRate(),
 	shared(study.Connections, "Connections each client keeps.", "8"),
@@ -40,7 +40,7 @@ var scenarioFactors = []study.Factor{
 	study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "Protocol between the clients and the first service.", protocol.Names(protocol.Enters)...).
 		Phrased(study.Says("over %s")),
 	shared(study.Payload, "", "0B"),
-	implied(study.KeepAlive), // older studies do not have it
+	study.KeepAlive.OmittedAtDefault(), // older studies do not have it
 	meshLever(study.FactorRetries, study.LevelDefault,
 		"Retries by the mesh: its default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
 		Labelled(retriesLabel),
@@ -68,10 +68,10 @@ var scenarioFactors = []study.Factor{
 		"Whether a proxy prefers endpoints of its own zone and fails over to others (prefer), treats all zones alike (ignore), or sends its own zone a share and the others equal parts of the rest (own=80%). default leaves it to the mesh: Istio prefers its own zone wherever outlier_detection is on.",
 		`^(default|prefer|ignore|own=[0-9]+%)$`, localityLevel, study.LevelDefault, study.LocalityPrefer, study.LocalityIgnore, "own=80%").
 		Labelled(localityLabel),
-	implied(meshLever(study.FactorCallout, study.LevelOff,
+	meshLever(study.FactorCallout, study.LevelOff,
 		"A filter of the first service's proxy that asks a service of the graph about each request: off, or filter (ext-authz-grpc, ext-authz-http, rate-limit-global), to (the service), fail (open or closed; what happens to requests without an answer, closed if left out) and timeout (1s if left out).",
 		`^(off|(filter|to|fail|timeout)=.*)$`, calloutLevel, study.LevelOff, calloutExample).
-		Labelled(study.Says("asks %s", study.LevelOff, "asks nobody"))),
+		Labelled(study.Says("asks %s", study.LevelOff, "asks nobody")).OmittedAtDefault(),
 	meshed(study.Choice(study.FactorMTLS, study.ScopeServer, study.MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar adapt.",
 		study.MTLSStrict, study.MTLSPermissive, study.MTLSOff).
 		Labelled(study.Says("mTLS %s"))),
@@ -85,11 +85,6 @@ var scenarioFactors = []study.Factor{
 		"Steps of the timeline to leave out: none, or their names separated by commas. Lets variants differ in what happens.",
 		`^(none|[a-z0-9-]+(,[a-z0-9-]+)*)$`, skipLevel, study.LevelNone, "warned").
 		Labelled(skipLabel),
-}
-
-func implied(f study.Factor) study.Factor {
-	f.Implied = true
-	return f
 }
 
 // meshed makes a factor meaningless without sidecars.
