@@ -64,8 +64,8 @@ func ConfiguresProxies(version string) bool {
 	})
 }
 
-// AddMesh registers a mesh that does not come with the program. Call it at program start, before
-// any other use of this package.
+// AddMesh registers a mesh that is not in the table. Call it at program start, before any other use
+// of this package.
 func AddMesh(m Mesh) { meshes = append(meshes, m) }
 
 // Meshes lists the names of the meshes that a study can name.

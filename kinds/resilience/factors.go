@@ -28,6 +28,7 @@ const HashKeys = 1000
 // scenarioFactors is the table of the factors of resilience, in report order.
 var scenarioFactors = []study.Factor{
 	study.Choice(study.FactorMesh, study.ScopeTopology, study.MeshIstio, "The mesh that injects the pods' sidecars.", study.Meshes()...).
+		Amongst(study.Meshes).
 		Labelled(study.Says("%s", study.MeshNone, "no mesh")),
 	study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
 		"What carries requests in Istio: sidecars at both ends, ztunnel on their nodes (ambient), or ztunnel through one waypoint for all services (waypoint).",
