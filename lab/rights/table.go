@@ -196,7 +196,7 @@ var table = []feature{
 	}},
 	{Name: Faults, Doc: "A DaemonSet that kills and pauses processes, lowers a process's memory limit until the kernel kills it, and disturbs packets of the study's pods; each fault is a lease that expires by itself.", when: onNodes,
 		Privileged: "hostPID, user 0, capabilities KILL, NET_ADMIN, SYS_ADMIN, SYS_PTRACE",
-		Without:    "steps process and network, and certificates that expire: leave these out",
+		Without:    "steps process, network and zone, and certificates that expire: leave these out",
 		also:       nodeRole, rows: []Row{
 			{Verbs: "get", Name: "daemonsets.apps", Where: InRun, Why: "how many nodes have the role"},
 			{Verbs: "get", Name: "services", Where: InRun, Why: "the addresses of services whose packets are disturbed", When: HasStep[*fault.Network]()},
