@@ -1,7 +1,6 @@
 package fault_test
 
 import (
-	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -11,29 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// performer records which of its methods was called, by the kind's name.
-type performer struct{ called string }
-
-var errPerformed = errors.New("performed")
-
-func (p *performer) note(kind string) error                 { p.called = kind; return errPerformed }
-func (p *performer) Remove(*fault.Remove) error             { return p.note("remove") }
-func (p *performer) Add(*fault.Add) error                   { return p.note("add") }
-func (p *performer) Restart(*fault.Restart) error           { return p.note("restart") }
-func (p *performer) Worker(*fault.Worker) error             { return p.note("worker") }
-func (p *performer) Process(*fault.Process) error           { return p.note("process") }
-func (p *performer) Network(*fault.Network) error           { return p.note("network") }
-func (p *performer) Config(*fault.Config) error             { return p.note("config") }
-func (p *performer) Load(*fault.Load) error                 { return p.note("load") }
-func (p *performer) Certificates(*fault.Certificates) error { return p.note("certificates") }
-func (p *performer) Revision(*fault.Revision) error         { return p.note("revision") }
-func (p *performer) Move(*fault.Move) error                 { return p.note("move") }
-func (p *performer) Drain(*fault.Drain) error               { return p.note("drain") }
-func (p *performer) Zone(*fault.Zone) error                 { return p.note("zone") }
-
-// TestKinds checks that each kind has a unique name, creates new actions that
-// call the performer's method for it, and has fields that point into the
-// action.
+// TestKinds checks that each kind has a unique name, creates new actions, and has fields that
+// point into the action.
 func TestKinds(t *testing.T) {
 	names := map[string]bool{}
 	for _, k := range fault.Kinds() {
@@ -42,10 +20,6 @@ func TestKinds(t *testing.T) {
 			t.Errorf("kind %q makes actions of kind %q", k.Name, a.Kind())
 		}
 		names[k.Name] = true
-		p := &performer{}
-		if err := a.Perform(p); !errors.Is(err, errPerformed) || p.called != k.Name {
-			t.Errorf("%s: %v, by way of %q", k.Name, err, p.called)
-		}
 		before := reflect.ValueOf(a).Elem().Interface()
 		for _, f := range a.Fields() {
 			if f.Name == "" || f.Doc == "" || f.Value == nil {
