@@ -13,9 +13,9 @@ import (
 // quantile's value. 1 is the maximum.
 type Quantile float64
 
-// percentiles lists the percentiles that the program reports in all documents, findings,
-// assertions and tables. Adding a line adds a percentile to all of these. The existing four
-// are required by checks and sentences.
+// percentiles lists the percentiles that the program reports. Adding a line adds a percentile to
+// all documents, findings, assertions and tables, except tables that choose among findings. The
+// existing four are required by checks and sentences.
 var percentiles = [...]Quantile{
 	0.5,
 	0.9,

@@ -40,7 +40,7 @@ func TestChangesWork(t *testing.T) {
 			}
 			run("git", "apply", c.path())
 			run("go", "build", "./...")
-			update := exec.Command("go", "test", "./study", "-run", "SchemaFile|ReferenceFile", "-update")
+			update := exec.Command("go", "test", "./study", "./lab/rights", "-run", "SchemaFile|ReferenceFile|Document", "-update")
 			update.Dir = dir
 			_ = update.Run() // the tests show whether they are right now
 			run(append([]string{"go", "test"}, c.tests...)...)
