@@ -297,7 +297,8 @@ type Mesh interface {
 	// would be measured. proxies are the sidecars that the plan requests. The error says what
 	// is missing and how to fix it.
 	Check(ctx context.Context, cluster *rest.Config, proxies []Proxy) ([]record.Component, error)
-	// Decorate requests w's sidecar, or none, in its pod template.
+	// Decorate requests w's sidecar, or none, in its pod template, which excludes the pod from
+	// Istio's injection.
 	Decorate(w Workload, pod *corev1.PodTemplateSpec) error
 	// DecorateService adds the annotations that tell the mesh the protocols of a Service's
 	// ports, and those for the cell's levers that a Service carries.

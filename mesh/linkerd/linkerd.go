@@ -92,10 +92,6 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	if pod.Labels == nil {
-		pod.Labels = map[string]string{}
-	}
-	pod.Labels["sidecar.istio.io/inject"] = "false" // both meshes may be installed
 	if w.Proxy == nil {
 		pod.Annotations[injectAnnotation] = "disabled"
 		return nil

@@ -50,11 +50,10 @@ func (*sharedMesh) Check(context.Context, *rest.Config, []mesh.Proxy) ([]record.
 	return nil, nil
 }
 
-func (m *sharedMesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
+func (m *sharedMesh) Decorate(w mesh.Workload, _ *corev1.PodTemplateSpec) error {
 	if w.Proxy != nil {
 		return fmt.Errorf("workload %s asks for a sidecar", w.Name)
 	}
-	pod.Labels["sidecar.istio.io/inject"] = "false" // the lab has Istio
 	return nil
 }
 

@@ -76,7 +76,6 @@ func (s *Site) keeperDeployment(uid types.UID) *appsv1.Deployment {
 		Name: "keeper",
 		Args: []string{"keeper", "--run", s.Run, "--namespace", s.Namespace, "--uid", string(uid)},
 	}, s.lab.Images())
-	pod.Labels["sidecar.istio.io/inject"] = "false"
 	pod.Spec.ServiceAccountName = roleKeeper
 	pod.Spec.AutomountServiceAccountToken = Ptr(true)
 	return &appsv1.Deployment{

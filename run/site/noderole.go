@@ -46,7 +46,6 @@ func (r nodeRole) daemonSet(namespace, run string, images lab.Images) *appsv1.Da
 	security.RunAsGroup = Ptr(int64(0))
 	security.AllowPrivilegeEscalation = nil // SYS_ADMIN implies it
 	security.Capabilities.Add = r.capabilities
-	pod.Labels["sidecar.istio.io/inject"] = "false"
 	pod.Spec.HostPID = true
 	pod.Spec.Volumes = []corev1.Volume{{Name: tokenKey, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: r.name, DefaultMode: Ptr(int32(0o400))},

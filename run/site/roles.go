@@ -55,7 +55,8 @@ func Labels(run, name string) map[string]string {
 }
 
 // RolePod returns the template shared by all roles' pods: no access to the host, no
-// credentials, and a short termination.
+// credentials, a short termination, and no sidecar unless a mesh's adapter requests one,
+// even where Istio injects every pod.
 func RolePod(name, run string, container corev1.Container, images lab.Images) corev1.PodTemplateSpec {
 	container.Image = images.Meshtrial
 	container.ImagePullPolicy = images.PullPolicy
@@ -73,8 +74,10 @@ func RolePod(name, run string, container corev1.Container, images lab.Images) co
 	if images.PullSecret != "" {
 		secrets = []corev1.LocalObjectReference{{Name: pullSecret}}
 	}
+	labels := Labels(run, name)
+	labels["sidecar.istio.io/inject"] = "false"
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: Labels(run, name)},
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
 		Spec: corev1.PodSpec{
 			Containers:                    []corev1.Container{container},
 			ImagePullSecrets:              secrets,
@@ -140,7 +143,6 @@ func ObserveSet(namespace string, images lab.Images, run string) *appsv1.DaemonS
 	c.SecurityContext.RunAsUser = Ptr(int64(0))
 	c.SecurityContext.RunAsGroup = Ptr(int64(0))
 	c.SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_PTRACE"}
-	pod.Labels["sidecar.istio.io/inject"] = "false"
 	pod.Spec.HostPID = true
 	pod.Spec.Volumes = []corev1.Volume{{Name: "cgroup", VolumeSource: corev1.VolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup", Type: Ptr(corev1.HostPathDirectory)},

@@ -152,7 +152,6 @@ func xdsDeployment(namespace string, images lab.Images, run string, pods int) *a
 	// simulated sidecars would get a fiftieth of istiod's on the same node, and acknowledge tens of
 	// milliseconds late.
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("300m")
-	pod.Labels["sidecar.istio.io/inject"] = "false"
 	this := &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: site.RoleXDS}}
 	if pods > 1 {
 		lab.LeaveDeadNodes(&pod)

@@ -125,7 +125,6 @@ func (st *stage) create(ctx context.Context) error {
 	prober.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("300m")
 	backend := site.WorkerPod(mesh.Workload{Name: roleBackend, Namespace: st.Namespace, ControlPort: site.WorkerControlPort}, images, st.Run)
 	for name, pod := range map[string]corev1.PodTemplateSpec{site.RoleXDS: prober, roleBackend: backend} {
-		pod.Labels["sidecar.istio.io/inject"] = "false"
 		d := &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: st.Namespace, Labels: site.Labels(st.Run, name)},
 			Spec:       appsv1.DeploymentSpec{Replicas: site.Ptr(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: name}}, Template: pod},
