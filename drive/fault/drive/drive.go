@@ -16,9 +16,9 @@ import (
 
 // Executor prepares occurrences.
 type Executor interface {
-	// Ready looks up and prepares everything an occurrence needs, ahead of its
+	// Prepare looks up and prepares everything an occurrence needs, ahead of its
 	// time and without visible effect.
-	Ready(ctx context.Context, o fault.Occurrence) (Execution, error)
+	Prepare(ctx context.Context, o fault.Occurrence) (Execution, error)
 }
 
 // Execution executes one occurrence. Begin and End are called at most once, End
@@ -116,7 +116,7 @@ func (t *timeline) execute(ctx, until context.Context, o *occurrence) {
 	if t.timer.Until(until, planned.Add(-lead)) != nil {
 		return
 	}
-	execution, err := t.Executor.Ready(until, o.Occurrence)
+	execution, err := t.Executor.Prepare(until, o.Occurrence)
 	if err != nil {
 		if until.Err() == nil || ctx.Err() == nil {
 			t.emit(event(o.Target()), err)

@@ -35,7 +35,7 @@ func (r *recorder) note(what string) error {
 	return r.fail[what]
 }
 
-func (r *recorder) Ready(_ context.Context, o fault.Occurrence) (drive.Execution, error) {
+func (r *recorder) Prepare(_ context.Context, o fault.Occurrence) (drive.Execution, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.fail["ready "+o.Name]; err != nil {

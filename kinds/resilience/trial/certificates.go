@@ -39,7 +39,9 @@ func expires(t *fault.Timeline) bool {
 	return false
 }
 
-func (r *ready) Certificates(a *fault.Certificates) error { return r.holds(r.certificates(r.ctx, a)) }
+func (r *performer) Certificates(a *fault.Certificates) error {
+	return r.prepared(r.certificates(r.ctx, a))
+}
 
 // certificates waits for the continuous certificate rotation, or lets certificates expire.
 func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (*execution, error) {

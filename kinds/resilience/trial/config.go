@@ -93,7 +93,7 @@ func objectOf(o map[string]any, pod string) (*unstructured.Unstructured, error) 
 	return out, nil
 }
 
-func (r *ready) Config(a *fault.Config) error { return r.holds(r.config(r.ctx, a)) }
+func (r *performer) Config(a *fault.Config) error { return r.prepared(r.config(r.ctx, a)) }
 
 // config changes Kubernetes objects.
 func (h *executor) config(ctx context.Context, c *fault.Config) (*execution, error) {

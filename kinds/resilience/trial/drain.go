@@ -23,7 +23,7 @@ import (
 // whyDrained is the reason in the journal for a change to nodes.
 const whyDrained = "a step drains nodes"
 
-func (r *ready) Drain(a *fault.Drain) error { return r.holds(r.drain(r.ctx, a)) }
+func (r *performer) Drain(a *fault.Drain) error { return r.prepared(r.drain(r.ctx, a)) }
 
 // drain cordons nodes and evicts the pods of services there.
 func (h *executor) drain(ctx context.Context, a *fault.Drain) (*execution, error) {

@@ -66,9 +66,9 @@ func (h *execution) End(ctx context.Context) error {
 	return h.end(ctx)
 }
 
-// Ready implements drive.Executor.
-func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Execution, error) {
-	r := ready{executor: h, ctx: ctx, name: o.Name, lasting: o.For}
+// Prepare implements [drive.Executor].
+func (h *executor) Prepare(ctx context.Context, o fault.Occurrence) (drive.Execution, error) {
+	r := performer{executor: h, ctx: ctx, name: o.Name, lasting: o.For}
 	if len(o.Needs()) > 0 && h.faults == nil {
 		return nil, fmt.Errorf("steps of kind %s are not supported here", o.Kind())
 	}
@@ -88,9 +88,9 @@ func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Executi
 	return out, nil
 }
 
-// ready prepares the execution of one occurrence. It is the performer that the occurrence's action
+// performer prepares the execution of one occurrence. It is the [fault.Performer] that its action
 // calls back.
-type ready struct {
+type performer struct {
 	*executor
 	ctx       context.Context // for preparation
 	name      string          // of the occurrence
@@ -98,8 +98,8 @@ type ready struct {
 	execution *execution
 }
 
-// holds stores the execution that a method of the performer has made.
-func (r *ready) holds(execution *execution, err error) error {
+// prepared stores the execution that a method of the performer has made.
+func (r *performer) prepared(execution *execution, err error) error {
 	r.execution = execution
 	return err
 }
@@ -137,7 +137,7 @@ func (h *executor) choose(service string, n int) ([]*resident, error) {
 	return pods[:n], nil
 }
 
-func (r *ready) Remove(a *fault.Remove) error { return r.holds(r.remove(r.ctx, a)) }
+func (r *performer) Remove(a *fault.Remove) error { return r.prepared(r.remove(r.ctx, a)) }
 
 func (h *executor) remove(ctx context.Context, r *fault.Remove) (*execution, error) {
 	chosen, err := h.choose(r.Service, r.Count)
@@ -198,7 +198,7 @@ func (h *executor) scale(ctx context.Context, service string, by int) error {
 	return nil
 }
 
-func (r *ready) Add(a *fault.Add) error { return r.holds(r.add(a), nil) }
+func (r *performer) Add(a *fault.Add) error { return r.prepared(r.add(a), nil) }
 
 func (h *executor) add(r *fault.Add) *execution {
 	var before map[string]bool
@@ -284,11 +284,11 @@ func (s *scene) fitUpgrades() error {
 // restart.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
-func (r *ready) Restart(a *fault.Restart) error {
+func (r *performer) Restart(a *fault.Restart) error {
 	if a.Of != "" {
-		return r.holds(r.restartShared(r.ctx, a.Of))
+		return r.prepared(r.restartShared(r.ctx, a.Of))
 	}
-	return r.holds(r.restart(a))
+	return r.prepared(r.restart(a))
 }
 
 func (h *executor) restart(r *fault.Restart) (*execution, error) {

@@ -42,7 +42,7 @@ func TestRemoveAbruptly(t *testing.T) {
 		for _, pod := range []string{"bar-1", "bar-2"} {
 			trial.census.pods[pod] = &resident{uid: pod, ScenarioPod: record.ScenarioPod{Name: pod, Service: "bar"}}
 		}
-		step, err := newExecutor(t.Context(), trial).Ready(t.Context(), fault.Occurrence{Name: "gone", Action: &fault.Remove{Replicas: fault.Replicas{Service: "bar", Count: 2, Abrupt: true}}})
+		step, err := newExecutor(t.Context(), trial).Prepare(t.Context(), fault.Occurrence{Name: "gone", Action: &fault.Remove{Replicas: fault.Replicas{Service: "bar", Count: 2, Abrupt: true}}})
 		must.OK(t, err)
 		err = step.Begin(t.Context())
 		if (err != nil) != apierrors.IsForbidden(c.first) || strings.Join(ended, " ") != c.ended {

@@ -98,7 +98,7 @@ func TestLeftovers(t *testing.T) {
 	trial := drainingTrial(t, changes)
 	drain := func() error {
 		t.Helper()
-		step, err := newExecutor(t.Context(), trial).Ready(t.Context(), fault.Occurrence{Name: "gone", Action: &fault.Drain{Service: "bar", Pick: 1}})
+		step, err := newExecutor(t.Context(), trial).Prepare(t.Context(), fault.Occurrence{Name: "gone", Action: &fault.Drain{Service: "bar", Pick: 1}})
 		if err == nil {
 			err = step.Begin(t.Context())
 		}

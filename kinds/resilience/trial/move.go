@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func (r *ready) Move(a *fault.Move) error { return r.holds(r.move(r.ctx, r.name, a)) }
+func (r *performer) Move(a *fault.Move) error { return r.prepared(r.move(r.ctx, r.name, a)) }
 
 // move labels the namespace for a revision and replaces the pods of all services with sidecars, so
 // that the revision's injector handles the new pods. In an ambient mesh it first moves the proxies of

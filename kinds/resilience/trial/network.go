@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-func (r *ready) Network(a *fault.Network) error { return r.holds(r.network(r.ctx, a)) }
+func (r *performer) Network(a *fault.Network) error { return r.prepared(r.network(r.ctx, a)) }
 
 // network disturbs packets on arrival at their destination pods, where they still have their
 // senders' addresses.

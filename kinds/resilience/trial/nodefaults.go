@@ -125,7 +125,9 @@ func (h *executor) victims(ctx context.Context, pods []site.Pod, kind string, co
 	})
 }
 
-func (r *ready) Process(a *fault.Process) error { return r.holds(r.process(r.ctx, a, r.lasting)) }
+func (r *performer) Process(a *fault.Process) error {
+	return r.prepared(r.process(r.ctx, a, r.lasting))
+}
 
 // process kills or pauses.
 func (h *executor) process(ctx context.Context, p *fault.Process, lasting time.Duration) (*execution, error) {

@@ -101,7 +101,7 @@ func (b *faultBench) act(t *testing.T, a fault.Action, lasting time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	execution, err := b.executor.Ready(ctx, fault.Occurrence{Action: a, For: lasting})
+	execution, err := b.executor.Prepare(ctx, fault.Occurrence{Action: a, For: lasting})
 	must.OK(t, err)
 	do(t, ctx, execution)
 }

@@ -135,7 +135,7 @@ func (r *revisions) elsewhere() []string {
 	return slices.Clone(r.unseen)
 }
 
-func (r *ready) Revision(a *fault.Revision) error { return r.holds(r.revision(r.name, a), nil) }
+func (r *performer) Revision(a *fault.Revision) error { return r.prepared(r.revision(r.name, a), nil) }
 
 // revision creates a second control plane, if the run may and none exists. Its end removes one that
 // it created, unless the timeline is over.

@@ -50,7 +50,7 @@ func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
 }
 
 // Worker changes replicas of a service in a single change.
-func (r *ready) Worker(a *fault.Worker) error {
+func (r *performer) Worker(a *fault.Worker) error {
 	chosen, err := r.choose(a.Service, a.Pick)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (r *ready) Worker(a *fault.Worker) error {
 		c.apis, c.names = append(c.apis, api), append(c.names, pod.Name)
 	}
 	c.connect(r.ctx)
-	return r.holds(&execution{target: strings.Join(c.names, ", "), begin: c.begin, prove: c.prove, end: r.unlessOver(c.end)}, nil)
+	return r.prepared(&execution{target: strings.Join(c.names, ", "), begin: c.begin, prove: c.prove, end: r.unlessOver(c.end)}, nil)
 }
 
 // sameBehaviour reports whether configurations have the same content, treating nil as an empty list.
@@ -84,7 +84,7 @@ func (c *census) lives(uid string) bool {
 	return r != nil && !r.leaving
 }
 
-func (r *ready) Load(a *fault.Load) error { return r.holds(r.rate(a, r.lasting), nil) }
+func (r *performer) Load(a *fault.Load) error { return r.prepared(r.rate(a, r.lasting), nil) }
 
 // rate changes the clients' rate, at one instant for all, for a limited time unless that is 0.
 func (h *executor) rate(l *fault.Load, lasting time.Duration) *execution {

@@ -99,7 +99,7 @@ func (t *scenarioTrial) noteZones(ctx context.Context, pods []record.ScenarioPod
 	return nil
 }
 
-func (r *ready) Zone(a *fault.Zone) error { return r.holds(r.zone(r.ctx, a)) }
+func (r *performer) Zone(a *fault.Zone) error { return r.prepared(r.zone(r.ctx, a)) }
 
 // zone drops packets between the services' pods in a zone and all others, in both directions.
 func (h *executor) zone(ctx context.Context, a *fault.Zone) (*execution, error) {
