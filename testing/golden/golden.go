@@ -6,6 +6,7 @@ package golden
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,18 +63,36 @@ func Section(t testing.TB, path, head, tail, got string) {
 	}
 }
 
-// FirstDifference shows the first line in which two texts differ.
+// shown limits what is shown of a line, in bytes.
+const shown = 200
+
+// FirstDifference shows the first line in which two texts differ; of a long line, the part from
+// shortly before the difference.
 func FirstDifference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range g {
-		if i >= len(w) {
-			return "got  " + g[i] + "\nwant (end)"
-		}
-		if g[i] != w[i] {
-			return "got  " + g[i] + "\nwant " + w[i]
-		}
+	n := 0
+	for n < min(len(g), len(w)) && g[n] == w[n] {
+		n++
 	}
-	return "got  (end)\nwant " + strings.Join(w[min(len(g), len(w)-1):], "\n")
+	line := func(all []string) string {
+		if n < len(all) {
+			return all[n]
+		}
+		return "(end)"
+	}
+	have, expected := line(g), line(w)
+	from := 0
+	for from < min(len(have), len(expected)) && have[from] == expected[from] {
+		from++
+	}
+	from = max(0, from-shown/2)
+	part := func(s string) string {
+		if len(s) <= shown {
+			return s
+		}
+		return fmt.Sprintf("...%.*q...", shown, s[from:])
+	}
+	return fmt.Sprintf("line %d\ngot  %s\nwant %s", n+1, part(have), part(expected))
 }
 
 func write(t testing.TB, path string, data []byte) {

@@ -67,6 +67,11 @@ func TestFile(t *testing.T) {
 	if got := check("one\ntwo\nthree"); !strings.Contains(got, "got  three\nwant ") {
 		t.Errorf("of more: %q", got)
 	}
+	long := strings.Repeat("a", 1000)
+	updating(t, func() { File(t, path, []byte("one\n"+long+"b"+long)) })
+	if got := check("one\n" + long + "c" + long); !strings.Contains(got, "line 2\n") || !strings.Contains(got, "aca") || !strings.Contains(got, "aba") || len(got) > 800 {
+		t.Errorf("of a long line: %q", got)
+	}
 }
 
 func TestSection(t *testing.T) {
