@@ -248,7 +248,7 @@ type CellSummary struct {
 	// BlockP50US has the cell's median latency in each valid block, to show drift. In
 	// control-plane studies it has the median convergence.
 	BlockP50US []BlockValue `json:"block_p50_us"`
-	// Heat is the cell's latency over the run; absent if trials send no requests.
+	// Heat is the latency of a data-plane cell over the run; absent in other studies.
 	Heat *LatencyByBlock `json:"latency_by_block,omitempty"`
 	// Values has the cell's values by finding, in the findings' units, if its trials are in
 	// too few blocks for intervals.
