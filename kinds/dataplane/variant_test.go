@@ -64,7 +64,7 @@ func TestVariantNames(t *testing.T) {
 func TestLevelsOf(t *testing.T) {
 	p := studytest.Plan(t, studytest.Minimal+"factors: {rate: [500, max], payload: [64KiB]}\nsettings: {connections: 3, keep_alive: false, protocol: http2}\n")
 	a, err := LevelsOf(p.Cells[0])
-	if err != nil || a != (Levels{3, 500, study.ArrivalPoisson, protocol.HTTP2, 64 << 10, false}) {
+	if err != nil || a != (Levels{Connections: 3, Rate: 500, Arrival: study.ArrivalPoisson, Protocol: protocol.HTTP2, PayloadBytes: 64 << 10}) {
 		t.Errorf("%+v %v", a, err)
 	}
 	if b, err := LevelsOf(p.Cells[1]); err != nil || !b.Rate.IsMax() || b.Arrival != study.NotApplicable {
