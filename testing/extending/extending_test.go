@@ -24,8 +24,8 @@ type change struct {
 }
 
 var changes = []change{
-	{"factor", nil, []string{"./kinds/dataplane", "./mesh/istio"}},
-	{"lever", nil, []string{"./kinds/controlplane", "./mesh/istio"}},
+	{"factor", nil, []string{"./kinds", "./kinds/dataplane", "./mesh/istio"}},
+	{"lever", nil, []string{"./kinds", "./kinds/controlplane", "./mesh/istio"}},
 	{"probe", nil, []string{"./record/probe", "./study", "./analysis"}},
 	{"protocol", nil, []string{"./study/protocol", "./drive/load", "./drive/worker"}},
 	{"fault-step", nil, []string{"./drive/fault/...", "./study", "./kinds/resilience/trial", "./lab/rights"}},
