@@ -183,7 +183,7 @@ func (m *fakeMesh) assessed(t *testing.T, o Assessment) assess.Assessment {
 
 func openFake(t testing.TB, url string, pods *http.Client) *Istiods {
 	t.Helper()
-	config := &rest.Config{Host: url}
+	config := &rest.Config{Host: url, QPS: -1}
 	kube, err := kubernetes.NewForConfig(config)
 	must.OK(t, err)
 	return &Istiods{Istiod: Istiod{Where: Where{Lab: "local"}, Namespace: "istio-system"}, config: config, kube: kube, dialer: lab.NewDialer(config),

@@ -29,6 +29,7 @@ func RunAttempt(ctx context.Context, o RunOptions, namespace, run string) error 
 		return errs.WithHint(errs.WithCode(fmt.Errorf("detached-run: %w", err), errs.CodeUsage),
 			"it must run in a pod with a service account")
 	}
+	kubernetes.Prepare(config)
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err

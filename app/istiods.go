@@ -66,7 +66,6 @@ func (f Istiod) Open(ctx context.Context, namespace string, features ...string) 
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst = -1, -1 // the server decides how fast
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, errs.Usage("kubeconfig: %v", err)

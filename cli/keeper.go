@@ -34,6 +34,7 @@ func newKeeperCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return errs.WithHint(errs.WithCode(fmt.Errorf("keeper: %w", err), errs.CodeUsage), "it must run in a pod with a service account")
 			}
+			kubernetes.Prepare(config)
 			if options.Kube, err = kubernetes.NewForConfig(config); err != nil {
 				return err
 			}

@@ -82,8 +82,6 @@ type Applier struct {
 
 // NewApplier returns an Applier for the cluster of config.
 func NewApplier(config *rest.Config) (*Applier, error) {
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = -1, -1 // the server limits the rate
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err

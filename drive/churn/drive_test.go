@@ -94,7 +94,7 @@ func services(t *testing.T, count int, rps float64) *Plan {
 
 // run executes a plan against a server.
 func run(t *testing.T, ctx context.Context, s *server, p *Plan) ([]record.Event, []record.Marker, error) {
-	d, err := NewDriver(&rest.Config{Host: s.URL}, p)
+	d, err := NewDriver(&rest.Config{Host: s.URL, QPS: -1}, p)
 	must.OK(t, err)
 	must.OK(t, d.Prepare(t.Context()))
 	var mu sync.Mutex

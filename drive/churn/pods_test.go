@@ -47,7 +47,7 @@ func TestScaleUpIsSeen(t *testing.T) {
 			sizes := population.Sizes{Namespaces: 1, Services: 1, EndpointsPerService: 1}
 			plan, err := NewPlan(Spec{Trial: "t", Kind: KindEndpointsScale, Arrival: ArrivalUniform, Shape: rate(1), Count: 1, Population: sizes})
 			must.OK(t, err)
-			d, err := NewDriver(&rest.Config{Host: server.URL}, plan)
+			d, err := NewDriver(&rest.Config{Host: server.URL, QPS: -1}, plan)
 			must.OK(t, err)
 			d.watch = w
 			var announced []record.Marker

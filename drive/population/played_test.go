@@ -170,7 +170,7 @@ func runsWorld(t *testing.T, api http.Handler) *World {
 	t.Helper()
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
-	w, err := New(&rest.Config{Host: server.URL})
+	w, err := New(&rest.Config{Host: server.URL, QPS: -1})
 	must.OK(t, err)
 	w.Own(metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "meshtrial-r", UID: "run"})
 	return w

@@ -41,8 +41,6 @@ func New(config *rest.Config) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	config = rest.CopyConfig(config)
-	config.QPS = -1
 	meta, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -50,10 +48,9 @@ func New(config *rest.Config) (*World, error) {
 	return &World{dynamic: dyn, metadata: meta, kube: kube}, nil
 }
 
-// Clients returns clients that do not limit their requests: the server sets the pace.
+// Clients returns clients of a cluster. The typed one speaks Protocol Buffers.
 func Clients(config *rest.Config) (dynamic.Interface, kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1
 	dyn, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, nil, err

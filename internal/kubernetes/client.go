@@ -19,7 +19,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/flowcontrol"
 )
 
 // Client is an [Interface] to a real API server.
@@ -30,27 +29,16 @@ type Client struct {
 
 var _ Interface = (*Client)(nil)
 
-// NewForConfig returns a client. Its groups share connections, and the limit of
-// requests per second if the configuration has one. Otherwise there is no limit, as
-// API servers have their own. (With client-go's default, 5/s, waits fail with the
-// limiter's error instead of what they waited for.)
+// NewForConfig returns a client whose groups share connections. It does not limit its requests.
 func NewForConfig(config *rest.Config) (*Client, error) {
 	shared := rest.CopyConfig(config)
 	if shared.UserAgent == "" {
 		shared.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	if shared.RateLimiter == nil && shared.QPS > 0 {
-		if shared.Burst <= 0 {
-			return nil, fmt.Errorf("%g requests per second at most, but no burst", shared.QPS)
-		}
-		shared.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(shared.QPS, shared.Burst)
-	}
+	shared.QPS = -1
 	http, err := rest.HTTPClientFor(shared)
 	if err != nil {
 		return nil, err
-	}
-	if shared.QPS == 0 {
-		shared.QPS = -1
 	}
 	types := newScheme()
 	c := &Client{groups: map[schema.GroupVersion]rest.Interface{}, parameters: runtime.NewParameterCodec(types)}

@@ -43,7 +43,7 @@ func TestClient(t *testing.T) {
 		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
 	}))
 	defer server.Close()
-	c, err := NewForConfig(&rest.Config{Host: server.URL, QPS: 100, Burst: 100})
+	c, err := NewForConfig(&rest.Config{Host: server.URL})
 	must.OK(t, err)
 	ctx, list, get := t.Context(), metav1.ListOptions{LabelSelector: "a=b"}, metav1.GetOptions{}
 	for want, ask := range map[string]func() error{
@@ -121,11 +121,5 @@ func TestClient(t *testing.T) {
 	cancel()
 	if _, err := c.Discovery().ServerVersion(ended); err == nil || !strings.Contains(err.Error(), "cancel") {
 		t.Errorf("asked after the context ended: %v", err)
-	}
-}
-
-func TestNewForConfigRefuses(t *testing.T) {
-	if _, err := NewForConfig(&rest.Config{Host: "http://127.0.0.1:1", QPS: 5}); err == nil {
-		t.Error("a limit without a burst is taken")
 	}
 }

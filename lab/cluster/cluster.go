@@ -96,7 +96,7 @@ func Find(ctx context.Context, o Options) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.config.QPS, l.config.Burst = -1, -1 // the server limits the rate
+	kubernetes.Prepare(l.config)
 	client, err := kubernetes.NewForConfig(l.config)
 	if err != nil {
 		return nil, errs.Usage("kubeconfig: %v", err)

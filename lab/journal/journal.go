@@ -64,19 +64,11 @@ type Journal struct {
 // Enter takes the cluster's Lease, which [Journal.Leave] returns. A [HeldError] names the
 // current holder.
 func Enter(ctx context.Context, o Options) (*Journal, error) {
-	kube, err := dynamic.NewForConfig(unlimited(o.Config))
+	kube, err := dynamic.NewForConfig(o.Config)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	return enter(ctx, kube, o)
-}
-
-// unlimited returns a client configuration without client-side rate limits. The default of
-// five requests a second would delay changes, and with them renewals of the Lease.
-func unlimited(c *rest.Config) *rest.Config {
-	c = rest.CopyConfig(c)
-	c.QPS, c.Burst = -1, -1
-	return c
 }
 
 func enter(ctx context.Context, kube dynamic.Interface, o Options) (*Journal, error) {

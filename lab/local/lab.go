@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
@@ -154,7 +155,7 @@ func Open(dir string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst = -1, -1 // the server limits the rate
+	kubernetes.Prepare(config)
 	return &Lab{record: r, paths: p, config: config}, nil
 }
 

@@ -365,7 +365,7 @@ func (u *starter) writeFiles(s *spec) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst = -1, -1 // the server limits the rate
+	kubernetes.Prepare(config)
 	return config, nil
 }
 

@@ -62,8 +62,6 @@ var _ mesh.ControlPlane = (*ControlPlane)(nil)
 // for "". Without changes no levers can be set.
 func NewControlPlane(ctx context.Context, config *rest.Config, revision string, changes *journal.Journal) (
 	*ControlPlane, error) {
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = -1, -1 // no client-side rate limit
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("istio: %w", err)

@@ -92,8 +92,6 @@ type Cluster struct {
 // Open creates clients without sending a request. words are the flags by which other commands
 // select this cluster, each preceded by a space.
 func Open(config *rest.Config, words string) (*Cluster, error) {
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = -1, -1 // no client-side rate limit
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err

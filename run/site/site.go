@@ -61,7 +61,6 @@ type Site struct {
 // New returns a Site without creating anything in the cluster.
 func New(l lab.Lab, m mesh.Mesh, run string) (*Site, error) {
 	config := l.RESTConfig()
-	config.QPS, config.Burst = -1, -1
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -77,9 +76,7 @@ func New(l lab.Lab, m mesh.Mesh, run string) (*Site, error) {
 // Redial closes all connections and forgets all pods, after something broke.
 func (s *Site) Redial() {
 	s.Dialer.Close()
-	config := s.lab.RESTConfig()
-	config.QPS, config.Burst = -1, -1
-	s.Dialer = lab.NewDialer(config)
+	s.Dialer = lab.NewDialer(s.lab.RESTConfig())
 	s.beats.redial(s.Dialer)
 	s.Observers, s.Control, s.unseen = map[string]observe.Client{}, nil, nil
 }

@@ -69,7 +69,6 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 		return nil, err
 	}
 	config := o.Lab.RESTConfig()
-	config.QPS, config.Burst = -1, -1
 	c = &controlPlane{Site: s, o: o, study: o.Study, mesh: o.Control, config: config, label: r.Plan.Label, profiled: map[string]bool{}, wanted: controlplane.Simulators(r.Plan), slices: controlplane.EndpointSlices(r.Plan), tell: r.Tell,
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "step", Text: fmt.Sprintf(format, args...)})

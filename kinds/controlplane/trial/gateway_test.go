@@ -178,7 +178,7 @@ func TestDetachGoesOn(t *testing.T) {
 	for _, c := range plan.Changes {
 		routes[c.Object] = true
 	}
-	driver, err := churn.NewDriver(&rest.Config{Host: api.URL}, plan)
+	driver, err := churn.NewDriver(&rest.Config{Host: api.URL, QPS: -1}, plan)
 	must.OK(t, err)
 	controlplane.Of(s).Settle = time.Hour
 	detach := func(ctx context.Context, attached int64) (*controlTrial, error) {

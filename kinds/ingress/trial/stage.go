@@ -93,7 +93,6 @@ func (kind) Deploy(ctx context.Context, d runner.Deployment) (runner.Stage, erro
 		return nil, err
 	}
 	config := d.Lab.RESTConfig()
-	config.QPS, config.Burst = -1, -1
 	st := &stage{Site: s, d: d}
 	st.Note = func(text string) { d.Tell(runner.Event{Stage: "deploy", Text: text}) }
 	if st.objects, err = dynamic.NewForConfig(config); err != nil {

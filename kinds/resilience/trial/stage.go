@@ -60,7 +60,6 @@ func (trials) Deploy(ctx context.Context, r runner.Deployment) (_ runner.Stage, 
 		return nil, err
 	}
 	config := o.Lab.RESTConfig()
-	config.QPS, config.Burst = -1, -1
 	s := &stage{Site: at, o: o, study: o.Study, config: config, changes: o.Journal, tell: r.Tell,
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)})

@@ -1,0 +1,98 @@
+package kubernetes
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// stalling accepts connections, the first of which get no handshake.
+type stalling struct {
+	net.Listener
+	first int
+	held  []net.Conn
+}
+
+func (l *stalling) Accept() (net.Conn, error) {
+	for ; l.first > 0; l.first-- {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		l.held = append(l.held, c)
+	}
+	return l.Listener.Accept()
+}
+
+func TestPrepareRetriesHandshakes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		stalled int
+		ok      bool
+	}{"none stalls": {0, true}, "two stall": {2, true}, "all stall": {3, false}} {
+		t.Run(name, func(t *testing.T) {
+			answered := 0
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				answered++
+				_, _ = io.Copy(w, r.Body)
+			}))
+			listener := &stalling{Listener: server.Listener, first: tt.stalled}
+			server.Listener = listener
+			server.StartTLS()
+			defer func() {
+				server.Close()
+				for _, c := range listener.held {
+					c.Close()
+				}
+			}()
+			transport := server.Client().Transport.(*http.Transport)
+			transport.TLSHandshakeTimeout = 100 * time.Millisecond
+			config := &rest.Config{Host: server.URL, Transport: transport}
+			Prepare(config)
+			client, err := rest.HTTPClientFor(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := client.Post(server.URL, "text/plain", bytes.NewReader([]byte("body")))
+			if !tt.ok {
+				if err == nil || answered != 0 {
+					t.Errorf("%v after %d answers", err, answered)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if text, err := io.ReadAll(response.Body); string(text) != "body" || err != nil || answered != 1 {
+				t.Errorf("%q, %v after %d answers", text, err, answered)
+			}
+		})
+	}
+}
+
+// A request that was sent may have been executed, so it is not sent again.
+func TestPrepareSendsOnce(t *testing.T) {
+	sent := 0
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		sent++
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	transport := server.Client().Transport.(*http.Transport)
+	transport.ResponseHeaderTimeout = 100 * time.Millisecond
+	config := &rest.Config{Host: server.URL, Transport: transport}
+	Prepare(config)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Get(server.URL); err == nil || sent != 1 {
+		t.Errorf("%v after %d requests", err, sent)
+	}
+}
