@@ -92,8 +92,8 @@ func TestSnapshotOfAFakeV1Node(t *testing.T) {
 	must.OK(t, err)
 	worker := snapshot.Targets["worker"]
 	// An old kernel without usage_user: the split comes from cpuacct.stat.
-	if worker.CPU.TotalNS != 3e9 || worker.CPU.UserNS != 2e9 || worker.CPU.SystemNS != 1e9 || worker.CPU.ThrottledNS != 77 || worker.CPU.Periods != 10 {
-		t.Errorf("worker CPU: %+v", worker.CPU)
+	if worker.Threads != nil || worker.CPU.TotalNS != 3e9 || worker.CPU.UserNS != 2e9 || worker.CPU.SystemNS != 1e9 || worker.CPU.ThrottledNS != 77 || worker.CPU.Periods != 10 {
+		t.Errorf("worker CPU: %+v, threads that were not asked for: %v", worker.CPU, worker.Threads)
 	}
 	if m := worker.Memory; m == nil || m.CgroupBytes != 123456 || m.PSSBytes != 220*1024 || m.RSSBytes != 330*1024 || m.Processes != 2 || m.Missing != "" {
 		t.Errorf("worker memory: %+v", m)

@@ -144,14 +144,6 @@ func TestThreadsOfOneInstant(t *testing.T) {
 	}
 }
 
-func TestThreadsThatAreNotAskedFor(t *testing.T) {
-	client, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
-	snapshot, err := client.Snapshot(t.Context(), []Target{{Name: "c", ContainerID: testContainer}}, true)
-	if err != nil || snapshot.Targets["c"].Threads != nil {
-		t.Errorf("%+v, %v", snapshot.Targets["c"].Threads, err)
-	}
-}
-
 // sample returns a sample of one process with its total, and threads with the given
 // nanoseconds.
 func sample(cgroup, process uint64, threads ...ThreadSample) ThreadsSample {
