@@ -280,31 +280,6 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// TestUnfinished checks that requests still in flight after the drain time are
-// neither completed nor failed.
-func TestUnfinished(t *testing.T) {
-	release, stuck := make(chan struct{}), make(chan struct{})
-	addr := tcpServer(t, answering(func(n int64) string {
-		if n == 24 {
-			close(stuck) // all four connections wait now
-		}
-		if n > 20 {
-			<-release
-		}
-		return okAnswer
-	}))
-	defer close(release)
-	spec := quick("http://" + addr + "/")
-	spec.DrainS, spec.DurationS, spec.TimeoutS = 0.05, 60, 60
-	running := begin(t, spec)
-	<-stuck
-	running.Stop()
-	r := ended(t, running)
-	if w := r.Total(); w.Completed != 20 || w.Unfinished != w.Scheduled-20 || w.Scheduled < 24 {
-		t.Errorf("%+v", w.Account)
-	}
-}
-
 func TestCancelAndStop(t *testing.T) {
 	addr := okServer(t)
 	spec := quick("http://" + addr + "/")

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"pgregory.net/rapid"
 )
 
@@ -206,19 +205,6 @@ func TestFIFOAndList(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestEvery(t *testing.T) {
-	shape := arrival.Shape{Kind: arrival.Constant, RateRPS: 1000}
-	want := walk(arrival.Poisson(shape, 1, 5))
-	var got []int64
-	for i := range 3 {
-		got = append(got, walk(&every{schedule: arrival.Poisson(shape, 1, 5), n: 3, skip: i})...)
-	}
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("three parts have %d requests, the whole %d", len(got), len(want))
-	}
 }
 
 func TestEdges(t *testing.T) {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -136,30 +137,13 @@ func TestHandsMeasureAsOne(t *testing.T) {
 		if merged.Spec.Share != nil || merged.Spec.Connections != 5 || merged.Replicas != 3 || w.law.apart != 3 || w.law.every != 1 {
 			t.Errorf("%s: the whole is %+v, its law %+v", kind, merged.Spec, w.law)
 		}
+		if part, all := results[0].Report().Rate, merged.Report().Rate; all != 400 || math.Abs(float64(part)-400.0/3) > 0.01 || results[0].Spec.Share == nil {
+			t.Errorf("%s: one of three reports %v rps, all %v", kind, part, all)
+		}
 		// Each generator's gaps are in units of its own mean gap: their mean is
 		// about one, unless the machine stalls for the whole test.
 		if mean := w.Gaps.Sum / float64(w.Gaps.N); mean < 0.5 || mean > 2 {
 			t.Errorf("%s: gaps are %.3f mean gaps long", kind, mean)
 		}
 	}
-}
-
-// The percentiles of merged histograms are those of one histogram with all values,
-// to its resolution: merging adds counts, bucket by bucket.
-func TestMergedPercentiles(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		whole := NewHistogram()
-		results := make([]*Result, rapid.IntRange(1, 5).Draw(t, "hands"))
-		for i := range results {
-			results[i] = drawResult(t, 2)
-			for j := range results[i].Intervals {
-				results[i].Intervals[j].Intended.MergeInto(whole)
-			}
-		}
-		merged, err := Merge(results...)
-		must.OK(t, err)
-		if got := merged.Total(); !got.Intended.Equals(whole) || Summarise(got.Intended) != Summarise(whole) {
-			t.Fatalf("merged %+v, one histogram %+v", Summarise(got.Intended), Summarise(whole))
-		}
-	})
 }

@@ -338,22 +338,10 @@ func TestLostStreams(t *testing.T) {
 	}
 }
 
-func TestMessageTimeout(t *testing.T) {
-	for _, speaks := range streaming() {
-		w := serve(t, speaks, control.Config{Failures: []control.Failure{{Share: 0.1, How: control.FailHang}}, Drain: control.Drain{Off: true}})
-		spec := streamSpec(w.url(speaks))
-		spec.TimeoutS = 0.1
-		got := runStreams(t, spec, nil)
-		if got.Failed[load.FailTimeout] == 0 || got.Completed == 0 || got.Connects == 0 {
-			t.Errorf("%s: %+v", speaks, got.Counts)
-		}
-	}
-}
-
 // TestPlantedStreamFailures checks the kinds of failure for what a worker does to a message.
 func TestPlantedStreamFailures(t *testing.T) {
 	for _, speaks := range streaming() {
-		for how, want := range map[string]string{control.FailStatus: load.FailStatus, control.FailReset: load.FailReset} {
+		for how, want := range map[string]string{control.FailStatus: load.FailStatus, control.FailReset: load.FailReset, control.FailHang: load.FailTimeout} {
 			f := control.Failure{Share: 0.1, How: how}
 			if how == control.FailStatus {
 				f.Status = 503
@@ -361,7 +349,11 @@ func TestPlantedStreamFailures(t *testing.T) {
 			if how == control.FailReset && speaks == protocol.GRPCStream {
 				want = load.FailStatus // UNAVAILABLE
 			}
-			got := runStreams(t, streamSpec(serve(t, speaks, control.Config{Failures: []control.Failure{f}}).url(speaks)), nil)
+			spec := streamSpec(serve(t, speaks, control.Config{Failures: []control.Failure{f}, Drain: control.Drain{Off: true}}).url(speaks))
+			if how == control.FailHang {
+				spec.TimeoutS = 0.1
+			}
+			got := runStreams(t, spec, nil)
 			if got.Failed[want] == 0 || got.Completed == 0 || got.Connects == 0 {
 				t.Errorf("%s, %s: %+v", speaks, how, got.Counts)
 			}

@@ -12,8 +12,6 @@ import (
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
-
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestStartTogether checks that several generators begin at the same instant,
@@ -105,28 +103,5 @@ func TestShare(t *testing.T) {
 	}
 	if len(firsts) != 10 || total < 19_300 || total > 20_700 { // 5 standard deviations
 		t.Errorf("%d requests in 20 s at 1000 rps; %d different first ones", total, len(firsts))
-	}
-}
-
-// TestMergeShares checks that the results of all generators that share a rate
-// add up to a result of the whole rate.
-func TestMergeShares(t *testing.T) {
-	addr := okServer(t)
-	results := make([]*Result, 2)
-	for i := range results {
-		spec := quick("http://" + addr + "/")
-		spec.DurationS, spec.Share = 0.2, &Share{Index: i, Of: 2}
-		results[i] = mustRun(t, spec)
-		if rep := results[i].Report(); rep.Rate != 200 {
-			t.Errorf("one of two at 400 rps reports %v", rep.Rate)
-		}
-	}
-	sum, err := Merge(results...)
-	must.OK(t, err)
-	if rep := sum.Report(); rep.Rate != 400 || rep.Scheduled != results[0].Total().Scheduled+results[1].Total().Scheduled {
-		t.Errorf("both report %v rps, %d requests", rep.Rate, rep.Scheduled)
-	}
-	if results[0].Spec.Share == nil {
-		t.Error("merging changed what it merged")
 	}
 }
