@@ -138,7 +138,7 @@ func (m *fakeMesh) pod(w http.ResponseWriter, r *http.Request) {
 }
 
 // recordedDump is a config dump of a sidecar.
-func recordedDump(t testing.TB) []byte {
+func recordedDump(t *testing.T) []byte {
 	t.Helper()
 	packed, err := os.Open("../advise/scope/testdata/sidecar.json.gz")
 	must.OK(t, err)
@@ -181,7 +181,7 @@ func (m *fakeMesh) assessed(t *testing.T, o Assessment) assess.Assessment {
 	return a
 }
 
-func openFake(t testing.TB, url string, pods *http.Client) *Istiods {
+func openFake(t *testing.T, url string, pods *http.Client) *Istiods {
 	t.Helper()
 	config := &rest.Config{Host: url, QPS: -1}
 	kube, err := kubernetes.NewForConfig(config)

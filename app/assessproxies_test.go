@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,20 +10,104 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/meshtrial/meshtrial/advise/advice/variables"
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
+// manyPods is a mesh of thousands of sidecars.
+type manyPods struct {
+	fakeMesh
+	pods int
+}
+
+func (m *manyPods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/api/v1/pods" {
+		m.fakeMesh.ServeHTTP(w, r)
+		return
+	}
+	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+	to, next := m.pods, ""
+	if limit > 0 && from+limit < m.pods {
+		to, next = from+limit, strconv.Itoa(from+limit)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"kind":"PodList","metadata":{"continue":%q},"items":[`, next)
+	for i := from; i < to; i++ {
+		if i > from {
+			fmt.Fprint(w, ",")
+		}
+		fmt.Fprintf(w, `{"metadata":{"namespace":"shop-%d","name":"web-7d9f8c7b6d-%05d","ownerReferences":[{"kind":"ReplicaSet","name":"web-7d9f8c7b6d","controller":true}]},`+
+			`"spec":{"containers":[{"name":"app"},{"name":"istio-proxy","image":"istio/proxyv2:1.31.0","args":["proxy","sidecar"]}]},"status":{"phase":"Running"}}`, i%20, i)
+	}
+	fmt.Fprint(w, "]}")
+}
+
+// answering has the pages of proxies, without a network.
+type answering struct {
+	dump, clusters []byte
+	hangs          bool
+}
+
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	if a.hangs {
+		<-r.Context().Done()
+		return nil, context.Cause(r.Context())
+	}
+	body := a.clusters
+	if r.URL.Path == "/config_dump" {
+		body = a.dump
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+}
+
+// manyServices is a recorded config dump with clusters and endpoints for more Services.
+func manyServices(t *testing.T, services int) (dump, clusters []byte) {
+	dump = recordedDump(t)
+	var all, counters strings.Builder
+	all.WriteString(`{"configs":[{"@type":"type.googleapis.com/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[`)
+	for i := range services {
+		name := fmt.Sprintf("outbound|80||service-%d.shop-%d.svc.cluster.local", i, i%20)
+		fmt.Fprintf(&all, `{"version_info":"2026-11-30T00:00:00Z/1","cluster":{"@type":"type.googleapis.com/envoy.config.cluster.v3.Cluster","name":%q,"type":"EDS","eds_cluster_config":{"service_name":%[1]q},"metadata":{"filter_metadata":{"istio":{"services":[{"host":"service-%d.shop-%d.svc.cluster.local","name":"service-%[2]d","namespace":"shop-%[3]d"}]}}}},"last_updated":"2026-11-30T00:00:00Z"},`,
+			name, i, i%20)
+		fmt.Fprintf(&counters, `{"name":%q,"host_statuses":[{"address":{"socket_address":{"address":"10.1.%d.%d","port_value":8080}},"stats":[{"name":"rq_total","value":"%d"},{"name":"rq_success","value":"1"}]}]},`, name, i/250, i%250, 9*(1-min(i%20, 1)))
+	}
+	rest, found := bytes.CutPrefix(bytes.TrimSpace(dump), []byte("{"))
+	i := bytes.IndexByte(rest, '[')
+	if !found || i < 0 || !bytes.Contains(rest[:i], []byte(`"configs"`)) {
+		t.Fatal("the recorded dump does not begin with its configs")
+	}
+	text := strings.TrimSuffix(all.String(), ",") + "]}," + string(rest[i+1:])
+	return []byte(text), []byte(`{"cluster_statuses":[` + strings.TrimSuffix(counters.String(), ",") + `]}`)
+}
+
 // Pods are listed by pages, and of each proxy what it holds and counts is read and reduced.
 func TestReadManyProxies(t *testing.T) {
 	dump, clusters := manyServices(t, 40)
-	r, _ := readMany(t, 520, &answers{dump: dump, clusters: clusters})
+	m := &manyPods{pods: 520}
+	m.looks = map[string]int{}
+	api := httptest.NewServer(m)
+	defer api.Close()
+	from := openFake(t, api.URL, http.DefaultClient)
+	o := Assessment{Istiod: from.Istiod, Owners: 50, IstiodWatch: IstiodWatch{Interval: 100 * time.Millisecond, Duration: time.Second, Say: func(string) {},
+		Ask: func(context.Context, string) (*variables.Known, string, error) { return nil, "", nil }}}
+	r := newMeshRead(o, "", from, func(string, string, int) (*http.Client, func() error) {
+		return &http.Client{Transport: answering{dump: dump, clusters: clusters}}, func() error { return nil }
+	})
+	must.OK(t, r.listProxies(t.Context()))
+	must.OK(t, r.readConfiguration(t.Context()))
+	must.OK(t, r.countAgain(t.Context()))
+	r.traffic()
+	must.OK(t, r.configured(t.Context()))
 	if len(r.proxies) != 520 || len(r.scope) != 520 || len(r.rates) != 520 || len(r.e.Unknown) > 20 {
 		t.Fatalf("%d proxies, %d were read, %d counted twice: %v", len(r.proxies), len(r.scope), len(r.rates), r.e.Unknown)
 	}
@@ -54,7 +139,7 @@ func TestReadManyProxies(t *testing.T) {
 
 // A proxy that hangs is given up, and those that nobody had time for are counted.
 func TestProxiesThatHang(t *testing.T) {
-	hanging := &http.Client{Transport: answering{&answers{hang: 1}, "web-00000"}}
+	hanging := &http.Client{Transport: answering{hangs: true}}
 	err := getLively(t.Context(), hanging, 10*time.Millisecond, "/clusters", func(io.Reader) error { return nil })
 	if !errors.Is(err, errSilent) {
 		t.Errorf("a proxy that hangs: %v", err)
@@ -64,7 +149,7 @@ func TestProxiesThatHang(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		return nil
 	}
-	if err := getLively(t.Context(), &http.Client{Transport: answering{&answers{clusters: []byte("x")}, "web-00000"}}, time.Minute, "/clusters", slow); err != nil {
+	if err := getLively(t.Context(), &http.Client{Transport: answering{clusters: []byte("x")}}, time.Minute, "/clusters", slow); err != nil {
 		t.Error(err)
 	}
 	r := &meshRead{}
@@ -105,8 +190,8 @@ func TestReadZtunnel(t *testing.T) {
 	defer api.Close()
 	dump, err := os.ReadFile("../advise/scope/testdata/ztunnel.json")
 	must.OK(t, err)
-	r := newMeshRead(Assessment{Section: assess.SectionConfiguration, IstiodWatch: IstiodWatch{Say: func(string) {}}}, "", openFake(t, api.URL, http.DefaultClient), func(_, pod string, _ int) (*http.Client, func() error) {
-		return &http.Client{Transport: answering{&answers{dump: dump, clusters: []byte("no page")}, pod}}, func() error { return nil }
+	r := newMeshRead(Assessment{Section: assess.SectionConfiguration, IstiodWatch: IstiodWatch{Say: func(string) {}}}, "", openFake(t, api.URL, http.DefaultClient), func(string, string, int) (*http.Client, func() error) {
+		return &http.Client{Transport: answering{dump: dump, clusters: []byte("no page")}}, func() error { return nil }
 	})
 	must.OK(t, r.listProxies(t.Context()))
 	r.pods = slices.DeleteFunc(r.pods, func(pod corev1.Pod) bool { p, _, _ := proxyOf(pod); return p.Kind != assess.Ztunnel })
