@@ -11,7 +11,7 @@ import (
 const (
 	// MaxOccurrences limits the occurrences of a timeline.
 	MaxOccurrences = 1000
-	// ProofTime limits how long an occurrence may take to show its effect.
+	// ProofTime limits how long an occurrence may take to begin and to show its effect.
 	ProofTime = 30 * time.Second
 )
 

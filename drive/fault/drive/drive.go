@@ -164,15 +164,19 @@ func outlasting(ctx, until context.Context) (context.Context, context.CancelFunc
 	return ctx, func() { stop(); cancel() }
 }
 
-// act performs an action and proves its effect, if prove is not nil.
+// act performs an action and, if prove is not nil, proves its effect: both within
+// fault.ProofTime, which timelines are checked against.
 func (t *timeline) act(ctx context.Context, e record.Event, do func(context.Context) error, prove func(context.Context) (string, error)) {
+	if prove != nil {
+		limited, cancel := context.WithTimeout(ctx, fault.ProofTime)
+		defer cancel()
+		ctx = limited
+	}
 	e.SentNS = time.Now().UnixNano()
 	err := do(ctx)
 	e.CommittedNS = time.Now().UnixNano()
 	if err == nil && prove != nil {
-		limited, cancel := context.WithTimeout(ctx, fault.ProofTime)
-		e.Proof, err = prove(limited)
-		cancel()
+		e.Proof, err = prove(ctx)
 		if err == nil {
 			e.WatchedNS = time.Now().UnixNano()
 		} else {
