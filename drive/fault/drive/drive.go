@@ -207,23 +207,26 @@ func (t *timeline) end(ctx context.Context, o *occurrence, planned time.Time) er
 }
 
 // revertAll ends what is still in force, the latest first, even if the run was
-// cancelled.
+// cancelled. An end that takes more than its share of the time left goes on beside
+// the next.
 func (t *timeline) revertAll(ctx context.Context) error {
 	ctx, cancel := ending.Within(ctx, RevertTime)
 	defer cancel()
-	var errs []error
-	for {
-		t.mu.Lock()
-		var last *occurrence
-		if n := len(t.standing); n > 0 {
-			last = t.standing[n-1]
-		}
-		t.mu.Unlock()
-		if last == nil {
-			return errors.Join(errs...)
-		}
-		errs = append(errs, t.end(ctx, last, time.Now()))
+	limit := time.Now().Add(RevertTime)
+	standing := slices.Clone(t.standing) // nothing begins any more
+	errs := make([]error, len(standing))
+	var wait sync.WaitGroup
+	for i, o := range slices.Backward(standing) {
+		share, ended := context.WithTimeout(ctx, time.Until(limit)/time.Duration(i+1))
+		wait.Go(func() {
+			defer ended()
+			errs[i] = t.end(ctx, o, time.Now())
+		})
+		<-share.Done()
 	}
+	wait.Wait()
+	slices.Reverse(errs)
+	return errors.Join(errs...)
 }
 
 // await waits until a condition holds, and returns when it was evaluated.
