@@ -29,6 +29,7 @@ func TestEnding(t *testing.T) {
 		"restart: {of: ztunnel}":                            16*time.Minute + 10*time.Second,
 		"process: {of: ztunnel, do: kill}":                  16*time.Minute + 10*time.Second,
 		"for: 1s, process: {of: ztunnel, do: pause}":        8 * time.Minute,
+		"move: {to: installed}":                             16*time.Minute + 10*time.Second,
 		"restart: {service: back}":                          8 * time.Minute,
 		"for: 1s, worker: {service: back, set: {cpu: 1ms}}": 8 * time.Minute,
 	} {

@@ -46,6 +46,8 @@ func endsNodeProxies(step fault.Step) bool {
 		return a.Of == fault.OfZtunnel
 	case *fault.Process:
 		return a.Of == fault.OfZtunnel && a.Do != fault.DoPause
+	case *fault.Move:
+		return true
 	}
 	return false
 }
