@@ -98,46 +98,44 @@ func (h *executor) moveNodes(ctx context.Context, to string, plane mesh.Plane) e
 	if err != nil {
 		return err
 	}
-	changed := false
 	if to == fault.Installed {
-		changed, err = h.moveNodesBack(ctx, old)
+		old, err = h.moveNodesBack(ctx, old)
 	} else {
 		var step []fields.Field
 		step, err = h.changes.Change(ctx, object, whyMoved, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			return live, plane.OnNodes(live)
 		})
-		if changed = len(step) > 0; changed {
+		if len(step) > 0 {
 			h.shared.noteReset(restart{object: object, step: step, old: old, moved: true})
+		} else {
+			old = nil
 		}
 	}
-	if err != nil || !changed {
+	if err != nil || len(old) == 0 {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, fault.ProofTime)
-	defer cancel()
 	_, err = h.replaced(ctx, old)
 	return err
 }
 
-// moveNodesBack reverts the moves of node proxies, the latest first, and reports whether there were
-// any. Of the pods now, it notes those that will be replaced: all but those from before the moves.
-func (h *executor) moveNodesBack(ctx context.Context, now []corev1.Pod) (changed bool, err error) {
+// moveNodesBack reverts the moves of node proxies, the latest first. It notes and returns those of
+// the pods now that will be replaced: all but those from before the moves, which the moves had not
+// reached.
+func (h *executor) moveNodesBack(ctx context.Context, now []corev1.Pod) (leaving []corev1.Pod, err error) {
 	h.shared.mu.Lock()
 	defer h.shared.mu.Unlock()
-	var first []corev1.Pod
 	for i, one := range slices.Backward(h.shared.reset) {
 		if !one.moved {
 			continue
 		}
-		if err := h.changes.Revert(ctx, one.object, whyMoved, one.step); err != nil {
-			return changed, err
+		if err = h.changes.Revert(ctx, one.object, whyMoved, one.step); err != nil {
+			break
 		}
-		changed, first, h.shared.reset = true, one.old, slices.Delete(h.shared.reset, i, i+1)
+		leaving = slices.DeleteFunc(slices.Clone(now), func(p corev1.Pod) bool { return among(one.old, p) })
+		h.shared.reset = slices.Delete(h.shared.reset, i, i+1)
 	}
-	if changed {
-		h.shared.leaving = append(h.shared.leaving, slices.DeleteFunc(slices.Clone(now), func(p corev1.Pod) bool { return among(first, p) })...)
-	}
-	return changed, nil
+	h.shared.leaving = append(h.shared.leaving, leaving...)
+	return leaving, err
 }
 
 // onAllNodes returns the pods of the mesh's node proxies, at least one.

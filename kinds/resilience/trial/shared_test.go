@@ -18,6 +18,9 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/site/sitetest"
@@ -76,6 +79,39 @@ func TestReplaced(t *testing.T) {
 		})
 	}
 }
+
+// The way back of a move that had not reached every node awaits only the nodes that it had.
+func TestMoveBackHalfway(t *testing.T) {
+	owned := func(name, node string) *corev1.Pod {
+		pod := nodeProxy(name, node, true)
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "ztunnel", Controller: site.Ptr(true)}}
+		return pod
+	}
+	before, untouched, moved := owned("a", "one"), owned("b", "two"), owned("c", "one")
+	cluster := fakecluster.New(moved, untouched)
+	lists := 0
+	cluster.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if lists++; lists != 3 {
+			return false, nil, nil
+		}
+		return false, nil, errors.Join(cluster.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), moved.Namespace, moved.Name), cluster.Tracker().Add(owned("d", "one")))
+	})
+	trial := sharedTrial(cluster)
+	trial.shared.nodes, trial.shared.reset = []string{"one", "two"}, []restart{{old: []corev1.Pod{*before, *untouched}, moved: true}}
+	trial.changes = reverting{}
+	h := &executor{scenarioTrial: trial}
+	limited, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	must.OK(t, h.moveNodes(limited, fault.Installed, mesh.Plane{}))
+	if left := trial.shared.leaving; lists < 3 || len(left) != 1 || left[0].Name != "c" || len(trial.shared.reset) > 0 {
+		t.Errorf("%d looks, leaving %v", lists, left)
+	}
+}
+
+// reverting reverts every change.
+type reverting struct{ changer }
+
+func (reverting) Revert(context.Context, journal.Object, string, []fields.Field) error { return nil }
 
 // After a trial the pods that Kubernetes replaces are awaited. If a restart had not reached every
 // node, the rest are not, since they are as they should be.
