@@ -76,6 +76,15 @@ type Stage interface {
 	Remove(ctx context.Context) error
 }
 
+// Removed joins the error of a [Stage.Remove] to the one that ended a run. Its hint replaces that
+// of err: what stays in the cluster comes first.
+func Removed(err, left error) error {
+	if left == nil {
+		return err
+	}
+	return errs.WithHint(errors.Join(err, left), "meshtrial cluster restore reverts and removes what is left in the cluster")
+}
+
 // InOrder takes steps until one fails.
 func InOrder(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {

@@ -151,7 +151,7 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	}
 	defer ending.Owe(ctx, "what run "+r.header.RunID+" changed in the cluster", "meshtrial cluster restore")()
 	r.redeploy = r.anew
-	defer func() { err = errors.Join(err, r.remove(ctx)) }()
+	defer func() { err = Removed(err, r.remove(ctx)) }()
 	if err := r.deploy(ctx); err != nil {
 		return outcome(), err
 	}

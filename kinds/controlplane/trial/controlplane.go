@@ -79,7 +79,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.Remove(ctx))
+			err = runner.Removed(err, c.Remove(ctx))
 		}
 	}()
 	if o.Study.Measured(controlplane.MeasureSignals) {

@@ -92,7 +92,7 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	d.Note = func(text string) { r.Tell(runner.Event{Stage: "deploy", Text: text}) }
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, d.Remove(ctx))
+			err = runner.Removed(err, d.Remove(ctx))
 		}
 	}()
 	if err := d.setHeaders(); err != nil {

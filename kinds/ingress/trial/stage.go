@@ -105,7 +105,7 @@ func (kind) Deploy(ctx context.Context, d runner.Deployment) (runner.Stage, erro
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, st.Site.Remove(ctx))
+		return nil, runner.Removed(err, st.Site.Remove(ctx))
 	}
 	return st, nil
 }

@@ -70,7 +70,7 @@ func (trials) Deploy(ctx context.Context, r runner.Deployment) (_ runner.Stage, 
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Remove(ctx))
+			err = runner.Removed(err, s.Remove(ctx))
 		}
 	}()
 	if err := s.CreateNamespace(ctx, string(resilience.Kind)); err != nil {
