@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -52,9 +53,10 @@ func (s *Site) GivePullSecret(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// SeeEvents adds a hint to look at the events, unless the error has a hint.
+// SeeEvents adds a hint to look at the events, unless the error has a hint or the run was
+// interrupted.
 func (s *Site) SeeEvents(err error) error {
-	if errs.Hint(err) != "" {
+	if errs.Hint(err) != "" || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", s.Namespace)

@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,6 +97,9 @@ func TestSeeEvents(t *testing.T) {
 	}
 	if got := errs.Hint(s.SeeEvents(errs.WithHint(errors.New("x"), "push it"))); got != "push it" {
 		t.Errorf("hint %q in place of the error's own", got)
+	}
+	if got := errs.Hint(s.SeeEvents(fmt.Errorf("wait: %w", context.Canceled))); got != "" {
+		t.Errorf("hint %q to look into the namespace that an interrupted run has deleted", got)
 	}
 }
 
