@@ -67,7 +67,11 @@ func statusText(s app.ClusterStatus) string {
 		}
 		fmt.Fprintf(b, "  %s, since %s\n", n.Name, n.Since.Local().Format(time.DateTime))
 	}
-	if len(left)+len(s.Namespaces) > 0 {
+	switch {
+	case len(left)+len(s.Namespaces) == 0:
+	case s.Holder == nil:
+		fmt.Fprintf(b, "\nto revert and remove this: meshtrial cluster restore\n")
+	default:
 		fmt.Fprintf(b, "\nonce that run is over: meshtrial cluster restore\n")
 	}
 	return b.String()
