@@ -82,7 +82,8 @@ func PushTest(ctx context.Context, claim Claim, o PushTestOptions) (report PushT
 	}
 	claim.Run, claim.Revert = CommandRun("controlplane-test"), true
 	t := &pushTest{PushTestOptions: o, id: pushTestID(), applier: applier}
-	err = Occupy(ctx, o.Progress, claim, func(ctx context.Context, _ *journal.Journal) error {
+	err = Occupy(ctx, o.Progress, claim, func(ctx context.Context, j *journal.Journal) error {
+		t.journal = j
 		report, err = t.measure(ctx)
 		return err
 	})
@@ -102,18 +103,45 @@ type pushTest struct {
 	PushTestOptions
 	id      string
 	applier *lab.Applier
+	journal *journal.Journal
+	owner   metav1.OwnerReference
 	created []*unstructured.Unstructured // or attempted
+}
+
+// own creates a ConfigMap that owns what the test creates. It alone is in the journal, as an entry
+// for each object would be a Secret, of which istiod hears. Reverting it after the test was killed
+// deletes everything.
+func (t *pushTest) own(ctx context.Context) error {
+	owner := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": t.id, "namespace": t.Namespace, "labels": map[string]any{PushTestLabel: t.id}},
+	}}
+	if _, _, err := t.journal.Apply(ctx, owner, "owns what controlplane-test creates"); err != nil {
+		return err
+	}
+	at, err := t.applier.Open(ctx, owner, "")
+	if err != nil {
+		return err
+	}
+	made, err := at.Get(ctx, t.id, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("ConfigMap %s/%s: %w", t.Namespace, t.id, err)
+	}
+	t.owner = metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: t.id, UID: made.GetUID()}
+	return nil
 }
 
 // measure runs the test between two readings of istiod's metrics.
 func (t *pushTest) measure(ctx context.Context) (report PushTestReport, err error) {
-	from, err := t.Mark(ctx)
-	if err != nil {
-		return report, err
+	defer ending.Owe(ctx, "what the test created in namespace "+t.Namespace, "meshtrial cluster restore")()
+	var from, to time.Time
+	if err = t.own(ctx); err == nil {
+		from, err = t.Mark(ctx)
 	}
-	defer ending.Owe(ctx, "what the test created in namespace "+t.Namespace, t.remedy())()
-	var to time.Time
-	if err = t.run(ctx); err == nil {
+	if err == nil {
+		err = t.run(ctx)
+	}
+	if err == nil {
 		to, err = t.Mark(ctx)
 	}
 	t.Progress.Say("deleting what was created")
@@ -186,10 +214,12 @@ func (t *pushTest) objects(i int) []*unstructured.Unstructured {
 		gateway = "ingressgateway"
 	}
 	object := func(apiVersion, kind string, spec map[string]any) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{
+		o := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": apiVersion, "kind": kind, "spec": spec,
 			"metadata": map[string]any{"name": name, "namespace": t.Namespace, "labels": map[string]any{PushTestLabel: t.id}},
 		}}
+		o.SetOwnerReferences([]metav1.OwnerReference{t.owner})
+		return o
 	}
 	const istio = "networking.istio.io/v1beta1" // supported by every Istio since 1.5
 	return []*unstructured.Unstructured{
@@ -241,18 +271,15 @@ func (t *pushTest) served(ctx context.Context) error {
 	}
 }
 
+// clean deletes what the test created. What could not be deleted goes with its owner.
 func (t *pushTest) clean(ctx context.Context) error {
 	ctx, cancel := ending.Within(ctx, pushTestLimit)
 	defer cancel()
-	if err := t.applier.DeleteObjects(ctx, t.created); err != nil {
-		return errs.WithHint(fmt.Errorf("some resources of the test were not deleted: %w", err), "%s", t.remedy())
+	deleted := t.applier.DeleteObjects(ctx, t.created)
+	if _, err := t.journal.Restore(ctx, journal.OfRun(t.journal.Run())); err != nil {
+		return errs.WithHint(fmt.Errorf("some resources of the test were not deleted: %w", errors.Join(err, deleted)), "meshtrial cluster restore")
 	}
 	return nil
-}
-
-// remedy returns the command that deletes what the test created.
-func (t *pushTest) remedy() string {
-	return fmt.Sprintf("kubectl -n %s delete service,gateways.networking.istio.io,virtualservices.networking.istio.io -l %s=%s", t.Namespace, PushTestLabel, t.id)
 }
 
 // freshWithin limits the wait for a server's next scrape of istiod. The longest usual interval is

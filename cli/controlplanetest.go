@@ -36,7 +36,7 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 			"report the number of pushes and the p99 of pilot_proxy_convergence_time over the test, and what\n" +
 			"these two figures miss. They come from istiod itself, through the Kubernetes API, or from a\n" +
 			"Prometheus server (--prometheus-url). Everything that was created is deleted, even if the test\n" +
-			"is interrupted.",
+			"is interrupted; if it is killed, by the next run or `meshtrial cluster restore`.",
 		Example: "  meshtrial controlplane-test --reps 10 --delay 2.5\n" +
 			"  meshtrial controlplane-test --lab cluster --namespace test --prometheus-url http://localhost:9090",
 		Args: noArguments,
