@@ -7,8 +7,8 @@ package app
 import (
 	"cmp"
 	"runtime/debug"
-	"strings"
 
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
@@ -72,11 +72,8 @@ func VersionOf(info *debug.BuildInfo) string {
 func ClusterFlags(kubeconfig, context string) (words string) {
 	for _, flag := range [][2]string{{"--kubeconfig", kubeconfig}, {"--context", context}} {
 		if flag[1] != "" {
-			words += " " + flag[0] + " " + ShellQuote(flag[1])
+			words += " " + flag[0] + " " + shell.Quote(flag[1])
 		}
 	}
 	return words
 }
-
-// ShellQuote quotes a word for a shell.
-func ShellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

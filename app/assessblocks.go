@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/shell"
 )
 
 // errBlocks is returned for a folder of Prometheus' storage.
@@ -33,5 +34,5 @@ func refuseBlocks(name string) error {
 	}
 	return errs.WithHint(fmt.Errorf("%s: %w", name, errBlocks), `start one, and assess the time before its newest block ends:
 prometheus --config.file=/dev/null --storage.tsdb.path=%s --storage.tsdb.retention.time=100y --web.listen-address=127.0.0.1:9090
-meshtrial assess --prometheus-url http://127.0.0.1:9090 --prometheus-time %s --duration 10m`, name, time.UnixMilli(newest).UTC().Format(time.RFC3339))
+meshtrial assess --prometheus-url http://127.0.0.1:9090 --prometheus-time %s --duration 10m`, shell.Quote(name), time.UnixMilli(newest).UTC().Format(time.RFC3339))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -79,5 +80,5 @@ func inconclusive(c comparison.Comparison, before, after []string) error {
 	case c.Lacking == comparison.LackingB && len(after) == 1:
 		lacking = after[0]
 	}
-	return errs.WithHint(err, "`meshtrial report %s` says why", filepath.Clean(lacking))
+	return errs.WithHint(err, "`meshtrial report %s` says why", shell.Quote(filepath.Clean(lacking)))
 }

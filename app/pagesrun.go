@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/record"
@@ -399,7 +400,7 @@ type Launch struct {
 // refusal says why readers cannot resume the run at path, nil if they can.
 func (l *Launch) refusal(path string, s *study.Study, was record.Header) error {
 	if was.Lab != lab.KindLocal {
-		return errs.Usage("this page only runs studies in the local lab; continue with: meshtrial run --resume %s", path)
+		return errs.Usage("this page only runs studies in the local lab; continue with: meshtrial run --resume %s", shell.Quote(path))
 	}
 	o := l.Options
 	o.Study, o.Resume = s, path

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
@@ -262,7 +263,7 @@ func condition(expr string) (func(record.Moment) (bool, error), error) {
 // unfinished is the error of a run that has trials and ended before it was done, with that of
 // its report, which a full disk fails too. It adds to the hint how to continue.
 func (o *RunOptions) unfinished(err, reportErr error, outcome runner.Outcome) error {
-	hint := "continue with: meshtrial run --resume " + outcome.Dir
+	hint := "continue with: meshtrial run --resume " + shell.Quote(outcome.Dir)
 	if o.detachedRun != "" {
 		hint = o.fetchHint()
 	}

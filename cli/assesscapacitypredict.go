@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/plan"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/report"
 )
 
@@ -102,7 +103,7 @@ func (f capacityPredictFlags) showAgainst(ctx context.Context, env *Env, m *mode
 		return errs.WithCode(err, errs.CodeUsage)
 	}
 	if len(cells) == 0 {
-		return errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "for details of its trials: meshtrial report %s", f.against)
+		return errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "for details of its trials: meshtrial report %s", shell.Quote(f.against))
 	}
 	document := struct {
 		Schema int          `json:"schema"`

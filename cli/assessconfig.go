@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/run/store"
 )
@@ -278,6 +279,6 @@ func (f *configFlags) write(ctx context.Context, env *Env, to io.Writer, r gener
 	case f.to == "-":
 		return nil
 	}
-	_, err := fmt.Fprintf(to, "\nTo apply: kubectl apply -f %s (or --apply, which records the changes and can revert them)\nThe changes: %s\n", filepath.Join(f.to, fileSidecars), filepath.Join(f.to, fileDiff))
+	_, err := fmt.Fprintf(to, "\nTo apply: kubectl apply -f %s (or --apply, which records the changes and can revert them)\nThe changes: %s\n", shell.Quote(filepath.Join(f.to, fileSidecars)), filepath.Join(f.to, fileDiff))
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -141,7 +142,7 @@ func (f *limitsFlags) ofRun(ctx context.Context, env *Env, dir string) ([]advice
 	}
 	if len(reports) == 0 {
 		return nil, errs.WithHint(errs.Usage("no cell of the run has %s", strings.Join(f.cells, ", ")),
-			"meshtrial report %s shows its cells", dir)
+			"meshtrial report %s shows its cells", shell.Quote(dir))
 	}
 	return reports, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -206,12 +207,12 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 				return err
 			}
 			tools, nodes := local.ToolsDir(""), nodeNames(l)
-			text := "export KUBECONFIG=" + app.ShellQuote(l.Kubeconfig()) + "\n"
+			text := "export KUBECONFIG=" + shell.Quote(l.Kubeconfig()) + "\n"
 			if len(nodes) > 1 {
-				text += "export MESHTRIAL_NODES=" + app.ShellQuote(strings.Join(nodes, " ")) + "\n"
+				text += "export MESHTRIAL_NODES=" + shell.Quote(strings.Join(nodes, " ")) + "\n"
 			}
 			if tools != "" && !slices.Contains(strings.Split(os.Getenv("PATH"), ":"), tools) {
-				text += "export PATH=" + app.ShellQuote(tools) + ":\"$PATH\"\n"
+				text += "export PATH=" + shell.Quote(tools) + ":\"$PATH\"\n"
 			}
 			return env.print(asJSON, map[string]any{"schema": 1, "KUBECONFIG": l.Kubeconfig(), "tools": tools, "nodes": nodes}, text)
 		},

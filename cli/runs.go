@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/rights"
@@ -194,7 +195,7 @@ func fetch(ctx context.Context, env *Env, clients *detached.Cluster, run detache
 	} else if err := clients.Fetched(ctx, run); err != nil {
 		return fmt.Errorf("%s was fetched, but that could not be recorded: %w", to, err)
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s: %s of %s\n  to read it: meshtrial report %s\n", to, words.Plural(len(loaded.Trials), "trial"), run.Study, app.ShellQuote(to))
+	_, err = fmt.Fprintf(env.Stdout, "%s: %s of %s\n  to read it: meshtrial report %s\n", to, words.Plural(len(loaded.Trials), "trial"), run.Study, shell.Quote(to))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -160,5 +161,5 @@ func shellText(word string) string {
 	if reShellPlain.MatchString(word) {
 		return word
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return shell.Quote(word)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/shell"
 )
 
 // errNoVersion reports an answer that is JSON without a version.
@@ -150,9 +151,9 @@ func (l *Lab) try() string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("; try it with: kubectl --kubeconfig %s --context %s version", l.files[0], l.context)
+		return fmt.Sprintf("; try it with: kubectl --kubeconfig %s --context %s version", shell.Quote(l.files[0]), shell.Quote(l.context))
 	}
-	return fmt.Sprintf("; try it with: kubectl --context %s version", l.context) // with the files of KUBECONFIG
+	return fmt.Sprintf("; try it with: kubectl --context %s version", shell.Quote(l.context)) // with the files of KUBECONFIG
 }
 
 // refused adds a hint to a rejected access review, which every authenticated user may

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/podwait"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -330,7 +331,7 @@ func SameRules(path string, h record.Header, today record.Rules) error {
 		return nil
 	}
 	return errs.WithHint(errs.Usage("run %s cannot be resumed: its %s", path, words),
-		"`meshtrial report %s --rejudge` judges its trials by this version's rules; to measure more, start a new run with --out, or resume with the --limit flags that it began with, by meshtrial %s, which made it", path, h.Meshtrial)
+		"`meshtrial report %s --rejudge` judges its trials by this version's rules; to measure more, start a new run with --out, or resume with the --limit flags that it began with, by meshtrial %s, which made it", shell.Quote(path), h.Meshtrial)
 }
 
 // deployments returns the number of sets of pods that the trials used so far.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,7 +71,7 @@ func Same(path string, was, now record.Header) error {
 		return nil
 	}
 	return errs.WithHint(errs.Usage("run %s cannot be resumed: it was made differently: %s", path, strings.Join(found, "; ")),
-		"resume it with what it was made with, or start a new run with --out and compare the two: meshtrial compare %s NEW", path)
+		"resume it with what it was made with, or start a new run with --out and compare the two: meshtrial compare %s NEW", shell.Quote(path))
 }
 
 // change describes a difference; empty if the values are equal, or if one is

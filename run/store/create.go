@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -151,7 +152,7 @@ func vacant(path string) (exists bool, err error) {
 	}
 	err = errs.Usage("run directory %s is not empty", path)
 	if _, statErr := os.Stat(filepath.Join(path, FileHeader)); statErr == nil {
-		return false, errs.WithHint(err, "it holds a run: continue it with --resume %s, or choose another --out", path)
+		return false, errs.WithHint(err, "it holds a run: continue it with --resume %s, or choose another --out", shell.Quote(path))
 	}
 	return false, errs.WithHint(err, "choose a directory that does not exist yet: --out")
 }
