@@ -80,16 +80,25 @@ func TestBriefEntry(t *testing.T) {
 		t.Errorf("in the same boot: %q, %v", done, err)
 	}
 	e.Boot = "another"
-	data, err := json.Marshal(e.manifest)
+	list, err := json.Marshal(e.manifest)
 	must.OK(t, err)
-	must.OK(t, os.WriteFile(e.path("entry.json"), data, 0o644))
-	must.OK(t, os.WriteFile(e.path("image.tar"), []byte("torn"), 0o644))
-	if _, ok := c.lookup(r); ok {
-		t.Error("an entry of another boot is used")
-	}
-	e, err = c.ensure(t.Context(), r)
-	must.OK(t, err)
-	if got, err := os.ReadFile(e.path("image.tar")); err != nil || string(got) != "layers" || e.Boot != thisBoot() {
-		t.Errorf("it is %q, of boot %q, %v", got, e.Boot, err)
+	for lost, files := range map[string]struct{ list, image []byte }{
+		"nothing":            {list, []byte("layers")},
+		"the image's end":    {list, []byte("lay")},
+		"the image's bytes":  {list, make([]byte, len("layers"))},
+		"the list's end":     {list[:len(list)/2], []byte("layers")},
+		"the list's bytes":   {make([]byte, len(list)), []byte("layers")},
+		"all that was there": {nil, nil},
+	} {
+		must.OK(t, os.WriteFile(e.path("entry.json"), files.list, 0o644))
+		must.OK(t, os.WriteFile(e.path("image.tar"), files.image, 0o644))
+		if _, ok := c.lookup(r); ok {
+			t.Errorf("lost %s: an entry of another boot is used", lost)
+		}
+		again, err := c.ensure(t.Context(), r)
+		must.OK(t, err)
+		if got, err := os.ReadFile(again.path("image.tar")); err != nil || string(got) != "layers" || again.Boot != thisBoot() {
+			t.Errorf("lost %s: it is %q, of boot %q, %v", lost, got, again.Boot, err)
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/lab/components"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // imageStore is containerd's root, kept between labs so that images are imported only
@@ -24,7 +25,8 @@ import (
 //
 // A lab always starts from the store as it was after the last import: containerd's
 // databases are saved, and a lab's additions are dropped before the next lab starts. A
-// store that differs from its saved state is discarded and refilled.
+// store that differs from its saved state, or that was saved before the machine last
+// started, is discarded and refilled: what is imported is not synced to disk.
 type imageStore struct{ dir string }
 
 // saved is the content of saved/contents.json, which describes the store.
@@ -33,6 +35,7 @@ type saved struct {
 	Snapshots   []string          `json:"snapshots"`   // folders of unpacked layers
 	Blobs       []string          `json:"blobs"`       // manifests, configurations and layers
 	Fingerprint string            `json:"fingerprint"` // of all those, and of the databases
+	Boot        string            `json:"boot"`        // of the machine, in which it was saved
 }
 
 func (s imageStore) root(parts ...string) string {
@@ -145,6 +148,9 @@ func (s imageStore) check() (*saved, error) {
 	if err := json.Unmarshal(data, state); err != nil {
 		return nil, err
 	}
+	if boot, err := procfs.BootID(); err != nil || boot != state.Boot {
+		return nil, errors.Join(errors.New("the machine has started again since"), err)
+	}
 	print, err := s.fingerprint(state)
 	if err != nil {
 		return nil, err
@@ -209,6 +215,9 @@ func (s imageStore) save(images map[string]string) error {
 	}
 	state := &saved{Images: images}
 	var err error
+	if state.Boot, err = procfs.BootID(); err != nil {
+		return err
+	}
 	if state.Snapshots, err = list(s.snapshots()); err != nil {
 		return err
 	}

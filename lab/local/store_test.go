@@ -1,6 +1,7 @@
 package local
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -66,11 +67,20 @@ func TestStoreThatWasDamagedIsEmptied(t *testing.T) {
 		"a file grew": func(s imageStore) error {
 			return os.WriteFile(s.snapshots()+"/1/fs/usr/bin/envoy", []byte("longer"), 0o600)
 		},
-		"a layer is gone":           func(s imageStore) error { return os.RemoveAll(s.snapshots() + "/1") },
-		"a mode changed":            func(s imageStore) error { return os.Chmod(s.snapshots()+"/1/fs/usr/bin/envoy", 0o755) },
-		"a database is cut":         func(s imageStore) error { return os.Truncate(filepath.Join(s.dir, "saved", "meta.db"), 1) },
-		"a database is gone":        func(s imageStore) error { return os.Remove(filepath.Join(s.dir, "saved", "snapshots.db")) },
-		"contents.json is cut":      func(s imageStore) error { return os.Truncate(s.contents(), 10) },
+		"a layer is gone":      func(s imageStore) error { return os.RemoveAll(s.snapshots() + "/1") },
+		"a mode changed":       func(s imageStore) error { return os.Chmod(s.snapshots()+"/1/fs/usr/bin/envoy", 0o755) },
+		"a database is cut":    func(s imageStore) error { return os.Truncate(filepath.Join(s.dir, "saved", "meta.db"), 1) },
+		"a database is gone":   func(s imageStore) error { return os.Remove(filepath.Join(s.dir, "saved", "snapshots.db")) },
+		"contents.json is cut": func(s imageStore) error { return os.Truncate(s.contents(), 10) },
+		"power was lost, and a file has the right size but no contents": func(s imageStore) error {
+			state := saved{}
+			data, err := os.ReadFile(s.contents())
+			if err == nil {
+				err = json.Unmarshal(data, &state)
+			}
+			state.Boot = "another"
+			return errors.Join(err, writeJSON(s.contents(), state), os.WriteFile(s.snapshots()+"/1/fs/usr/bin/envoy", make([]byte, len("envoy")), 0o600))
+		},
 		"containerd's root is gone": func(s imageStore) error { return os.RemoveAll(s.root()) },
 	} {
 		s := fakeStore(t)
