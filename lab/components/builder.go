@@ -129,7 +129,7 @@ func (b *Builder) entries(ctx context.Context, units []string, m *meter) (map[st
 	for _, list := range [][]job{compile, rest} {
 		work.Go(func() error {
 			for _, j := range list {
-				j.recipe.wait = func() { m.step(j.recipe.name, PhaseWait, 0, "another process is building it") }
+				j.recipe.wait = func() { m.step(j.recipe.name, PhaseWait, 0, "another build of it is under way") }
 				e, err := b.cache.ensure(ctx, j.recipe)
 				if err != nil {
 					return err

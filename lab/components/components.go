@@ -57,7 +57,7 @@ type Phase string
 
 // Phases, in the order a component passes through them.
 const (
-	PhaseWait     Phase = "wait" // another process is making it
+	PhaseWait     Phase = "wait" // another builder is making it
 	PhaseDownload Phase = "download"
 	PhaseBuild    Phase = "build"
 	PhaseAssemble Phase = "assemble"
