@@ -44,7 +44,7 @@ func (o Assessment) conclude(e assess.Evidence, runs []measuredRun) (assess.Asse
 			})
 			e.Latency = append(e.Latency, l)
 		}
-		if of := istiodOf(run.Run); of != "" && e.Istiod != "" && of != e.Istiod {
+		if of := istiodOf(run.Run); of != "" && e.Istiod != "" && !assess.SameVersion(of, e.Istiod) {
 			e.Unknown = append(e.Unknown, assess.OtherBuild.Of(run.Header.RunID, of, e.Istiod))
 		}
 	}

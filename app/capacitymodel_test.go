@@ -21,8 +21,12 @@ func TestShippedCapacityModel(t *testing.T) {
 	if len(m.Runs) != 1 || m.Runs[0].Machine == "" || m.Runs[0].Istiod == "" || m.Runs[0].Trials < 6 {
 		t.Fatalf("%+v", m.Runs)
 	}
+	branch, _, built := strings.Cut(m.Runs[0].Istiod, "-")
+	if !built {
+		t.Fatalf("istiod %s was not built from source", m.Runs[0].Istiod)
+	}
 	e := func(proxies float64, services int) assess.Evidence {
-		return assess.Evidence{Istiod: m.Runs[0].Istiod, Objects: map[string]int{"Service": services}, Proxies: []assess.Proxy{{Kind: assess.Istiod}},
+		return assess.Evidence{Istiod: branch + ".2", Objects: map[string]int{"Service": services}, Proxies: []assess.Proxy{{Kind: assess.Istiod}},
 			Limits: &advice.Report{Values: []advice.Value{{Name: advice.QuantityProxies, Value: proxies}, {Name: advice.QuantityUpdates, Value: 2}, {Name: advice.QuantityReplicas, Value: 1}, {Name: advice.QuantityCPUs, Value: m.Measured.Cores[1]}}}}
 	}
 	writes := func(a assess.Assessment) bool {

@@ -339,6 +339,21 @@ func TestTrend(t *testing.T) {
 	}
 }
 
+// What was measured holds for other builds and releases of a branch only where their patch is unknown.
+func TestSameVersion(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"1.31-eed52ebb66ad", "1.31.2", true}, {"1.31-eed52ebb66ad", "1.31-0123456789ab", true}, {"1.31.2-distroless", "v1.31.2", true}, {"1.31.0-rc.1", "1.31.0", true},
+		{"1.31.1", "1.31.2", false}, {"1.31-eed52ebb66ad", "1.30.2", false}, {"latest", "1.31.2", false}, {"latest", "latest", true},
+	} {
+		if SameVersion(c.a, c.b) != c.same || SameVersion(c.b, c.a) != c.same {
+			t.Errorf("%s and %s: same %v", c.a, c.b, !c.same)
+		}
+	}
+}
+
 // A comparison lists changed versions and settings, and known problems that appeared or were fixed.
 func TestCompareVersions(t *testing.T) {
 	of := func(version, debounce string) Assessment {

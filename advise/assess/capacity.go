@@ -50,7 +50,7 @@ func (a *Assessment) capacity(e Evidence) {
 		a.add(NoOwnModel.Of())
 	}
 	for _, r := range e.Model.Runs {
-		if r.Istiod != "" && a.Mesh.Istiod != "" && r.Istiod != a.Mesh.Istiod {
+		if r.Istiod != "" && a.Mesh.Istiod != "" && !SameVersion(r.Istiod, a.Mesh.Istiod) {
 			a.add(OtherModel.Of(r.Run, r.Istiod, a.Mesh.Istiod))
 		}
 	}

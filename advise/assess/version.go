@@ -38,3 +38,14 @@ func (v version) compare(o version) int {
 
 // sameMinor reports whether two releases are of one branch.
 func (v version) sameMinor(o version) bool { return v.major == o.major && v.minor == o.minor }
+
+// SameVersion reports whether two tags are of one version of Istio as far as they say: a build of a
+// branch (1.31-eed52ebb66ad) is of every release of that branch.
+func SameVersion(a, b string) bool {
+	v, known := versionOf(a)
+	o, other := versionOf(b)
+	if !known || !other {
+		return a == b
+	}
+	return v.sameMinor(o) && (v.patch == o.patch || v.patch < 0 || o.patch < 0)
+}
