@@ -212,5 +212,5 @@ func WhyNotReady(pod *corev1.Pod) string {
 	return string(pod.Status.Phase)
 }
 
-// passing reports whether a failed read is worth repeating.
-func passing(err error) bool { return temporary(err) || apierrors.IsNotFound(err) }
+// passing reports whether a failed read is worth repeating. What is waited for may not exist yet.
+func passing(err error) bool { return kubernetes.Transient(err) || apierrors.IsNotFound(err) }

@@ -66,7 +66,8 @@ func report(ctx context.Context, text string) {
 	}
 }
 
-// Until calls look until it is done or fails, or the context ends. what names in errors what
+// Until calls look until it is done or fails other than [kubernetes.Transient] errors, or the
+// context ends. what names in errors what
 // was waited for; namespace is the namespace of the pods' events, "" for all.
 func Until(ctx context.Context, client kubernetes.Interface, namespace, what string, look func(context.Context) (Seen, error)) error {
 	w := New(client, namespace, what)
@@ -80,6 +81,10 @@ func Until(ctx context.Context, client kubernetes.Interface, namespace, what str
 		switch {
 		case ctx.Err() != nil || limited(err):
 			return w.over(ctx, state)
+		case kubernetes.Transient(err):
+			state = err.Error()
+			_ = wake.Pause(ctx, PollPause(time.Since(began)))
+			continue
 		case err != nil:
 			return fmt.Errorf("wait for %s: %w", what, err)
 		case seen.Done:

@@ -143,6 +143,32 @@ func TestUntil(t *testing.T) {
 	}
 }
 
+// An API server that is busy for a moment does not end a wait; one that refuses the request does.
+func TestUntilAfterErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := cluster(func() ([]corev1.Event, error) { return nil, nil })
+		until := func(errs ...error) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			looks := 0
+			return Until(ctx, client, "ns", "it", func(context.Context) (Seen, error) {
+				looks++
+				return Seen{Done: looks > len(errs)}, errs[min(looks, len(errs))-1]
+			})
+		}
+		busy := apierrors.NewServiceUnavailable("starting")
+		if err := until(busy, busy, nil); err != nil {
+			t.Errorf("after two errors: %v", err)
+		}
+		if err := until(busy, forbidden); !apierrors.IsForbidden(err) {
+			t.Errorf("%v", err)
+		}
+		if err := until(busy); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "last seen: starting") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 // A short wait does not read events, and a cancelled one reports what it knew.
 func TestUntilEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
@@ -219,14 +220,14 @@ func (c *ControlPlane) restart(ctx context.Context, how metav1.DeleteOptions) er
 	}
 	for {
 		now, err := c.pods(ctx)
-		if err != nil {
+		switch {
+		case err != nil && !kubernetes.Transient(err):
 			return err
-		}
-		if !slices.ContainsFunc(now, func(p corev1.Pod) bool { return gone[string(p.UID)] }) {
+		case err == nil && !slices.ContainsFunc(now, func(p corev1.Pod) bool { return gone[string(p.UID)] }):
 			return nil
 		}
-		if err := wake.Pause(ctx, restartLook); err != nil {
-			return errs.WithHint(fmt.Errorf("istio: wait for istiod's old pods to terminate: %w", err), "kubectl -n %s get pods -l %s", Namespace, istiodLabel)
+		if ended := wake.Pause(ctx, restartLook); ended != nil {
+			return errs.WithHint(errors.Join(fmt.Errorf("istio: wait for istiod's old pods to terminate: %w", ended), err), "kubectl -n %s get pods -l %s", Namespace, istiodLabel)
 		}
 	}
 }

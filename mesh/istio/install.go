@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,14 +80,17 @@ var ownElections = []string{"istio-gateway-deployment", "istio-gateway-status-le
 func awaitOthers(ctx context.Context, kube kubernetes.Interface, label string, wait func()) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, othersLimit, fmt.Errorf("they still exist after %v", othersLimit))
 	defer cancel()
-	for looks := 0; ; looks++ {
+	for told := false; ; {
 		deployments, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel + "," + label})
-		if err != nil {
-			return fmt.Errorf("istio: find istiods of earlier runs: %w", err)
+		var hooks *admissionv1.MutatingWebhookConfigurationList
+		if err == nil {
+			hooks, err = kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel + "," + label})
 		}
-		hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel + "," + label})
+		if kubernetes.Transient(err) && wake.Pause(ctx, othersEvery) == nil {
+			continue
+		}
 		if err != nil {
-			return fmt.Errorf("istio: find injectors of earlier runs: %w", err)
+			return fmt.Errorf("istio: find istiods of earlier runs and their injectors: %w", err)
 		}
 		run := ""
 		switch {
@@ -96,7 +101,8 @@ func awaitOthers(ctx context.Context, kube kubernetes.Interface, label string, w
 		default:
 			return nil
 		}
-		if looks == 0 {
+		if !told {
+			told = true
 			wait()
 		}
 		if err := wake.Pause(ctx, othersEvery); err != nil {
@@ -144,12 +150,15 @@ func sweepElections(ctx context.Context, kube kubernetes.Interface, leases dynam
 func revisionsLeft(ctx context.Context, kube kubernetes.Interface) (map[string]bool, error) {
 	for began := time.Now(); ; {
 		deployments, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
-		if err != nil {
-			return nil, fmt.Errorf("istio: find istiods: %w", err)
+		var pods *corev1.PodList
+		if err == nil {
+			pods, err = kube.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 		}
-		pods, err := kube.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
+		if kubernetes.Transient(err) && wake.Pause(ctx, othersEvery) == nil {
+			continue
+		}
 		if err != nil {
-			return nil, fmt.Errorf("istio: find pods of istiods: %w", err)
+			return nil, fmt.Errorf("istio: find istiods and their pods: %w", err)
 		}
 		living := map[string]bool{}
 		for _, d := range deployments.Items {

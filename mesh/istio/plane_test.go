@@ -19,11 +19,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 	admission "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // ofRevision returns the objects of a revision's istiod that Plane reads, as its chart
@@ -163,6 +165,14 @@ func TestAwaitOthers(t *testing.T) {
 	theirs := ofRevision(defaultRevision, "", true)
 	if waited, err := await(t.Context(), theirs...); waited || err != nil {
 		t.Errorf("for those of others: %v, %v", waited, err)
+	}
+	busy, looks := fakecluster.New(theirs...), 0
+	busy.PrependReactor("list", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+		looks++
+		return looks == 1, nil, apierrors.NewServiceUnavailable("starting")
+	})
+	if err := awaitOthers(t.Context(), busy, label, func() { t.Error("it waits for those of others") }); err != nil || looks != 2 {
+		t.Errorf("an API server that is busy for a moment: %v after %d looks", err, looks)
 	}
 	for i, kind := range map[int]string{0: "Deployment", 2: "injector"} {
 		ours := ofRevision("canary", "", true)

@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -135,11 +136,11 @@ func awaitGone(ctx context.Context, kube kubernetes.Interface, namespace string)
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && !kubernetes.Transient(err) {
 			return fmt.Errorf("wait for namespace %s to terminate: %w", namespace, err)
 		}
-		if err := wake.Pause(ctx, goneLook); err != nil {
-			return errs.WithHint(fmt.Errorf("namespace %s of an earlier run does not terminate: %w", namespace, err),
+		if ended := wake.Pause(ctx, goneLook); ended != nil {
+			return errs.WithHint(errors.Join(fmt.Errorf("namespace %s of an earlier run does not terminate: %w", namespace, ended), err),
 				"kubectl describe namespace %s", namespace)
 		}
 	}

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/observe/procfs"
@@ -83,6 +85,31 @@ func TestLeftovers(t *testing.T) {
 		if ns.Name == "meshtrial-dead" || ns.Name == "meshtrial-far-leased" {
 			t.Error("the dead run's namespace is there")
 		}
+	}
+}
+
+// An API server that is busy for a moment does not end the wait for a namespace; one that refuses
+// the request does.
+func TestAwaitGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		errs []error
+		want string
+	}{
+		"busy":    {[]error{apierrors.NewServiceUnavailable("starting"), apierrors.NewTooManyRequests("busy", 1)}, ""},
+		"refused": {[]error{apierrors.NewForbidden(corev1.Resource("namespaces"), "x", nil)}, "forbidden"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			kube, looks := fakecluster.New(), 0
+			kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if looks++; looks > len(c.errs) {
+					return false, nil, nil
+				}
+				return true, nil, c.errs[looks-1]
+			})
+			if err := awaitGone(t.Context(), kube, "x"); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

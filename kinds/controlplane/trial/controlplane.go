@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
@@ -146,7 +147,7 @@ func (c *controlPlane) awaitIstiodObserved(ctx context.Context) error {
 			return err
 		}
 		pods, err := c.mesh.Pods(ctx)
-		if err != nil {
+		if err != nil && !kubernetes.Transient(err) {
 			return err
 		}
 		lacking := ""
@@ -158,11 +159,11 @@ func (c *controlPlane) awaitIstiodObserved(ctx context.Context) error {
 		if lacking == "" && len(pods) > 0 {
 			return nil
 		}
-		switch err := wake.Pause(ctx, readyLook); {
-		case err != nil && len(pods) == 0:
-			return fmt.Errorf("wait for a ready istiod pod: %w", err)
-		case err != nil:
-			return fmt.Errorf("wait for an observer on node %s, where istiod runs: %w", lacking, err)
+		switch ended := wake.Pause(ctx, readyLook); {
+		case ended != nil && len(pods) == 0:
+			return errors.Join(fmt.Errorf("wait for a ready istiod pod: %w", ended), err)
+		case ended != nil:
+			return fmt.Errorf("wait for an observer on node %s, where istiod runs: %w", lacking, ended)
 		}
 	}
 }

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -238,20 +240,14 @@ func (d *deployed) replacePods(ctx context.Context) error {
 	}
 	for {
 		pods, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
+		switch {
+		case err != nil && !kubernetes.Transient(err):
 			return fmt.Errorf("wait for pods to end: %w", err)
-		}
-		left := 0
-		for i := range pods.Items {
-			if pod := &pods.Items[i]; old[string(pod.UID)] && !lab.PodLost(pod) {
-				left++
-			}
-		}
-		if left == 0 {
+		case err == nil && !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return old[string(p.UID)] && !lab.PodLost(&p) }):
 			return nil
 		}
-		if err := wake.Pause(ctx, renewLook); err != nil {
-			return errs.WithHint(fmt.Errorf("wait for %d pods to end: %w", left, err), "kubectl -n %s get pods", d.Namespace)
+		if ended := wake.Pause(ctx, renewLook); ended != nil {
+			return errs.WithHint(errors.Join(fmt.Errorf("wait for pods to end: %w", ended), err), "kubectl -n %s get pods", d.Namespace)
 		}
 	}
 }

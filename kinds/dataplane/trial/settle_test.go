@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -202,6 +203,11 @@ func TestReplacePodsOfDeadNodes(t *testing.T) {
 				kube, began := fakecluster.New(dead, pod("alive", corev1.ConditionTrue, false)), time.Now()
 				kube.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 					return a.(clienttesting.DeleteAction).GetName() == "dead", nil, nil // its end is never reported
+				})
+				lists := 0
+				kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+					lists++
+					return lists == 2, nil, apierrors.NewServiceUnavailable("the API server is busy for a moment")
 				})
 				time.AfterFunc(takes, func() {
 					if _, err := kube.CoreV1().Pods("n").Update(t.Context(), lost, metav1.UpdateOptions{}); err != nil {

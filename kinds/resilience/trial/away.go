@@ -204,14 +204,14 @@ func (c *controlPods) untilScaled(ctx context.Context, all []appsv1.Deployment) 
 	for _, d := range all {
 		for {
 			now, err := c.kube.AppsV1().Deployments(c.namespace).Get(ctx, d.Name, metav1.GetOptions{})
-			if err != nil {
-				return fmt.Errorf("read Deployment %s of %s: %w", d.Name, c.what, err)
-			}
-			if now.Status.ObservedGeneration >= now.Generation && now.Status.Replicas == 0 {
+			if err == nil && now.Status.ObservedGeneration >= now.Generation && now.Status.Replicas == 0 {
 				break
 			}
-			if err := wake.Pause(ctx, lookEvery); err != nil {
-				return fmt.Errorf("Deployment %s of %s has %d pods: %w", d.Name, c.what, now.Status.Replicas, err)
+			if err != nil && !kubernetes.Transient(err) {
+				return fmt.Errorf("read Deployment %s of %s: %w", d.Name, c.what, err)
+			}
+			if ended := wake.Pause(ctx, lookEvery); ended != nil {
+				return errors.Join(fmt.Errorf("Deployment %s of %s still has pods: %w", d.Name, c.what, ended), err)
 			}
 		}
 	}
@@ -244,11 +244,11 @@ func untilNoneRuns(ctx context.Context, kind string, all []victim) error {
 func untilNoPods(ctx context.Context, kube kubernetes.Interface, namespace, selector string) error {
 	for {
 		left, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
-		if err != nil || len(left.Items) == 0 {
+		if err != nil && !kubernetes.Transient(err) || err == nil && len(left.Items) == 0 {
 			return err
 		}
-		if err := wake.Pause(ctx, lookEvery); err != nil {
-			return fmt.Errorf("%d pods do not terminate: %w", len(left.Items), err)
+		if ended := wake.Pause(ctx, lookEvery); ended != nil {
+			return errors.Join(fmt.Errorf("pods %s did not terminate: %w", selector, ended), err)
 		}
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
@@ -27,6 +29,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -119,7 +122,7 @@ func (t *scenarioTrial) findObservers(ctx context.Context) error {
 func (t *scenarioTrial) deploy(ctx context.Context) error {
 	s := t.scene
 	begin := time.Now()
-	t.say("%d services with %d pods, %d clients", len(s.scenario.Graph.Services), s.scenario.Graph.Pods(), s.scenario.Clients)
+	t.say("%s with %s, %s", words.Plural(len(s.scenario.Graph.Services), "service"), words.Plural(s.scenario.Graph.Pods(), "pod"), words.Plural(s.scenario.Clients, "client"))
 	if err := runner.InOrder(ctx, t.follow, t.labelFirst, t.create); err != nil {
 		return err
 	}
@@ -239,7 +242,7 @@ func (t *scenarioTrial) play(ctx context.Context) error {
 		t.looks.stop(ctx)
 	}()
 	executor := newExecutor(ctx, t)
-	t.say("the timeline: %v, %d steps", t.timeline.Duration, len(t.timeline.Plan()))
+	t.say("the timeline: %v, %s", t.timeline.Duration, words.Plural(len(t.timeline.Plan()), "step"))
 	driver := drive.Driver{Executor: executor, Sense: t.sense(), Emit: func(e record.Event) {
 		t.events = append(t.events, e)
 		t.say("%s", describeStep(e, t.zero))
@@ -362,15 +365,15 @@ func (t *scenarioTrial) removePods(ctx context.Context, which metav1.ListOptions
 		// A remaining ReplicaSet creates new pods.
 		err := errors.Join(apps.Deployments(t.Namespace).DeleteCollection(ctx, background, which),
 			apps.ReplicaSets(t.Namespace).DeleteCollection(ctx, background, which), core.Pods(t.Namespace).DeleteCollection(ctx, now, which))
-		if err != nil {
+		var pods *corev1.PodList
+		if err == nil {
+			pods, err = core.Pods(t.Namespace).List(ctx, which)
+		}
+		if err != nil && !kubernetes.Transient(err) || err == nil && len(pods.Items) == 0 {
 			return err
 		}
-		pods, err := core.Pods(t.Namespace).List(ctx, which)
-		if err != nil || len(pods.Items) == 0 {
-			return err
-		}
-		if err := wake.Pause(ctx, 100*time.Millisecond); err != nil {
-			return fmt.Errorf("%d pods do not terminate: %w", len(pods.Items), err)
+		if ended := wake.Pause(ctx, 100*time.Millisecond); ended != nil {
+			return errors.Join(fmt.Errorf("pods did not terminate: %w", ended), err)
 		}
 	}
 }
