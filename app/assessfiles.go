@@ -244,7 +244,7 @@ func (r *filesRead) file(in io.Reader, of input) error {
 	case assess.ContentYAML:
 		broken, err := scope.ReadYAML(buffered, r.wants, func(raw json.RawMessage) error { return r.object("", raw) })
 		if broken > 1 {
-			err = fmt.Errorf("%w, and %d more objects", err, broken-1)
+			err = fmt.Errorf("%w, and %s", err, words.Plural(broken-1, "more object"))
 		}
 		if err == nil && of.page == pageCustom {
 			for _, kind := range generate.L7Kinds { // those of which it has none were listed too

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
@@ -35,7 +36,7 @@ func (o *RunOptions) confirmChanges(ctx context.Context, changes []journal.Plann
 			if err != nil {
 				return fmt.Errorf("count the proxies that mesh-wide changes would affect: %w", err)
 			}
-			affected, theirs = n > 0, fmt.Sprintf("%d proxies of other users", n)
+			affected, theirs = n > 0, words.Plural(n, "proxy")+" of other users"
 		}
 		text += "affected by mesh-wide changes: " + theirs + "\n"
 		if affected && !o.MeshWide {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
@@ -214,7 +215,7 @@ func (t FleetTimes) watch(ctx context.Context, progress Progress, fleet *xds.Fle
 		if s.LastMessageUnixNS > 0 {
 			quiet = "quiet for " + time.Duration(s.NowUnixNS-s.LastMessageUnixNS).Truncate(100*time.Millisecond).String()
 		}
-		progress.Say("%d s  %d proxies  %d connected  %d synced  %s  %s", int(time.Since(started).Seconds()), s.Proxies, s.Connected, s.Synced, quiet, s.LastError)
+		progress.Say("%d s  %s  %d connected  %d synced  %s  %s", int(time.Since(started).Seconds()), words.Plural(s.Proxies, "proxy"), s.Connected, s.Synced, quiet, s.LastError)
 		select {
 		case <-ticker.C:
 		case <-end:

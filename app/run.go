@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/shell"
 	"github.com/meshtrial/meshtrial/kinds"
@@ -270,7 +271,7 @@ func (o *RunOptions) unfinished(err, reportErr error, outcome runner.Outcome) er
 	if own := errs.Hint(err); own != "" {
 		hint = own + "; " + hint
 	}
-	err = fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, err)
+	err = fmt.Errorf("the run did not finish (%s kept): %w", words.Plural(outcome.Trials, "trial"), err)
 	return errs.WithHint(errors.Join(err, reportErr), "%s", hint)
 }
 

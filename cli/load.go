@@ -14,6 +14,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/spf13/cobra"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/drive/load/control"
@@ -163,7 +164,7 @@ func loadText(result *load.Result, r load.Report) string {
 	if !r.KeepAlive {
 		keep = ", a new one for each request"
 	}
-	fmt.Fprintf(&b, "%s  %s\n%s, %d connections%s, %.4g s, seed %d\n\n", r.URL, r.Protocol, asked, r.Connections, keep, r.DurationS, r.Seed)
+	fmt.Fprintf(&b, "%s  %s\n%s, %s%s, %.4g s, seed %d\n\n", r.URL, r.Protocol, asked, words.Plural(r.Connections, "connection"), keep, r.DurationS, r.Seed)
 
 	w := result.Total()
 	fmt.Fprintf(&b, "latency    intended        send\n")
@@ -220,9 +221,9 @@ func loadText(result *load.Result, r load.Report) string {
 
 // scheduleText describes how far a generator's own actions were from the requested arrivals.
 func scheduleText(s *record.Schedule) string {
-	text := fmt.Sprintf("%d gaps, off by %.1f%% of the requested gap", s.Gaps, s.Distance*100)
+	text := fmt.Sprintf("%s, off by %.1f%% of the requested gap", words.Plural(s.Gaps, "gap"), s.Distance*100)
 	if s.PValue != nil {
-		text = fmt.Sprintf("%d gaps, %.3f from exponential ones (p %.2g)", s.Gaps, s.Distance, *s.PValue)
+		text = fmt.Sprintf("%s, %.3f from exponential ones (p %.2g)", words.Plural(s.Gaps, "gap"), s.Distance, *s.PValue)
 	}
 	text += fmt.Sprintf("; %.2f%% of the requested rate", s.AchievedRatio*100)
 	if s.AchievedError > 0 {

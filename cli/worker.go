@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/drive/worker"
 	"github.com/meshtrial/meshtrial/drive/worker/control"
@@ -196,7 +197,7 @@ func printServed(env *Env, c control.Counters) {
 		if p.Connections == 0 && p.Requests == 0 {
 			continue
 		}
-		fmt.Fprintf(env.Stderr, "%-11s %d requests on %d connections", name, p.Requests, p.Connections)
+		fmt.Fprintf(env.Stderr, "%-11s %s on %s", name, words.Plural(p.Requests, "request"), words.Plural(p.Connections, "connection"))
 		for _, status := range slices.Sorted(maps.Keys(p.Status)) {
 			fmt.Fprintf(env.Stderr, ", %s: %d", status, p.Status[status])
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -30,8 +31,8 @@ func runXDS(ctx context.Context, env *Env, spec xds.Spec, f *xdsFlags) error {
 func xdsText(r app.FleetReport) string {
 	var b strings.Builder
 	a, s := &r.Account, &r.Status
-	fmt.Fprintf(&b, "%s  %s\n%d proxies, %d of them gateways and %d ztunnels, %d connected, %d synced", strings.Join(r.Addresses, " "), r.Mode,
-		s.Proxies, s.Gateways, s.Ztunnels, s.Connected, s.Synced)
+	fmt.Fprintf(&b, "%s  %s\n%s, %d of them gateways and %d ztunnels, %d connected, %d synced", strings.Join(r.Addresses, " "), r.Mode,
+		words.Plural(s.Proxies, "proxy"), s.Gateways, s.Ztunnels, s.Connected, s.Synced)
 	if r.SyncedAfterS > 0 {
 		fmt.Fprintf(&b, ", all after %.1f s", r.SyncedAfterS)
 	}

@@ -82,13 +82,17 @@ func (s StopRule) Decide(now, before Look) Decision {
 }
 
 func (s StopRule) atLimit(at int, ratio float64) string {
+	limit := fmt.Sprintf("limit of %d blocks", s.MaxBlocks)
+	if s.MaxBlocks == 1 {
+		limit = "limit of 1 block"
+	}
 	switch {
 	case at < 0:
-		return fmt.Sprintf("limit of %d blocks, intervals narrow enough", s.MaxBlocks)
+		return limit + ", intervals narrow enough"
 	case !Finite(ratio):
-		return fmt.Sprintf("limit of %d blocks, an estimate has no interval", s.MaxBlocks)
+		return limit + ", an estimate has no interval"
 	}
-	return fmt.Sprintf("limit of %d blocks, the widest interval is still %.0f%% of its value", s.MaxBlocks, ratio*100)
+	return fmt.Sprintf("%s, the widest interval is still %.0f%% of its value", limit, ratio*100)
 }
 
 // widest returns the unsettled estimate with the largest relative width, or -1.

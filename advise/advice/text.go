@@ -72,8 +72,8 @@ func (r Report) heading() string {
 
 // counts returns the number of rules for each outcome.
 func (r Report) counts() string {
-	return fmt.Sprintf("%d rules: %d hold, %d ruled out, %d undecided",
-		len(r.Advice)+len(r.RuledOut)+len(r.Undecided), len(r.Advice), len(r.RuledOut), len(r.Undecided))
+	return fmt.Sprintf("%s: %d hold, %d ruled out, %d undecided",
+		words.Plural(len(r.Advice)+len(r.RuledOut)+len(r.Undecided), "rule"), len(r.Advice), len(r.RuledOut), len(r.Undecided))
 }
 
 // Sure is the confidence in a word.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -185,7 +186,7 @@ func parseEvents(name string, r io.Reader, ended map[string]int, lost *loss) (ev
 // end returns the result, with a note about what is dropped at the end of the file.
 func (p *eventParser) end(how string) ([]record.Event, int64, []string, error) {
 	if p.dropped > 0 {
-		p.notes = append(p.notes, fmt.Sprintf("%s: dropped %d changes of trial %s, which had not ended", p.name, p.dropped, p.open))
+		p.notes = append(p.notes, fmt.Sprintf("%s: dropped %s of trial %s, which had not ended", p.name, words.Plural(p.dropped, "change"), p.open))
 	}
 	if how != "" {
 		p.notes = append(p.notes, p.name+": dropped "+how)
@@ -216,7 +217,7 @@ func (p *eventParser) take(number int, e record.Event, size int64) error {
 		p.gap = ""
 	}
 	if p.lost != nil && p.lost.trial && p.dropped > 0 && e.Trial != p.open {
-		p.lost.note(fmt.Sprintf("%s: dropped %d changes of trial %s, whose own line is lost", p.name, p.dropped, p.open))
+		p.lost.note(fmt.Sprintf("%s: dropped %s of trial %s, whose own line is lost", p.name, words.Plural(p.dropped, "change"), p.open))
 		p.open, p.dropped = "", 0
 	}
 	switch {

@@ -82,7 +82,7 @@ func (n Note) String() string {
 		return fmt.Sprintf("in %d of %d trials p99 of convergence is among changes that were never acknowledged: "+
 			"a cell whose median trial is one of them has no measured p99", n.N, n.Of)
 	case NoteMachines:
-		return fmt.Sprintf("the model is of %s; %d trials on other machines are left out", strings.Join(n.Machines, ", and "), n.N)
+		return fmt.Sprintf("the model is of %s and leaves out %s on other machines", strings.Join(n.Machines, ", and "), words.Plural(n.N, "trial"))
 	case NoteShared:
 		return fmt.Sprintf("in %d of %d trials programs outside the study used more than a tenth of the machine: times may include waiting for a CPU", n.N, n.Of)
 	case NoteIstiodsVary:

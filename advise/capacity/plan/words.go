@@ -18,7 +18,7 @@ func percent(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) }
 
 // String describes a miss for people.
 func (m Miss) String() string {
-	size := fmt.Sprintf("%d replicas of %g cores", m.Replicas, m.Cores)
+	size := fmt.Sprintf("%s of %g cores", words.Plural(m.Replicas, "replica"), m.Cores)
 	away := ""
 	switch {
 	case m.Away == 1:
@@ -49,8 +49,8 @@ func (w Warning) words(p *Plan) string {
 	if w.Code == WarnGrowth {
 		return fmt.Sprintf("%d replicas do not serve %d proxies within the targets: such growth takes larger replicas", w.Replicas, w.Proxies)
 	}
-	return fmt.Sprintf("with %d proxies and %d replicas at work each takes %s MB of memory (up to %s), and the limit is %s: the autoscaler goes by CPU; raise memory before the mesh is that large",
-		w.Proxies, w.Replicas, figure(w.Memory.Estimate/1e6), figure(w.Memory.High/1e6), figure(p.MemoryLimit/1e6))
+	return fmt.Sprintf("with %s and %s at work each takes %s MB of memory (up to %s), and the limit is %s: the autoscaler goes by CPU; raise memory before the mesh is that large",
+		words.Plural(w.Proxies, "proxy"), words.Plural(w.Replicas, "replica"), figure(w.Memory.Estimate/1e6), figure(w.Memory.High/1e6), figure(p.MemoryLimit/1e6))
 }
 
 // words describe a lever for people.
@@ -146,7 +146,7 @@ func (p *Plan) YAML() string {
 		line("%s%s: %s", strings.Repeat(" ", indent), key, value)
 	}
 	m := p.Request.Mesh
-	comment(fmt.Sprintf("Values for Istio's Helm chart istiod: %d proxies, %d services, %s changes per second.", m.Proxies, m.Services, model.Figure(m.Rate, 4)), 0)
+	comment(fmt.Sprintf("Values for Istio's Helm chart istiod: %s, %s, %s changes per second.", words.Plural(m.Proxies, "proxy"), words.Plural(m.Services, "service"), model.Figure(m.Rate, 4)), 0)
 	for _, w := range p.warnings() {
 		comment("Warning: "+w+".", 0)
 	}

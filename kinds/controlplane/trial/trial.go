@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
@@ -229,7 +230,7 @@ func (t *controlTrial) connect(ctx context.Context) error {
 		return err
 	}
 	t.out.Warmup = record.Warmup{Seconds: time.Since(begin).Seconds(), Steady: true,
-		Why: fmt.Sprintf("%d proxies connected and nothing was sent for %v", len(t.ids)+len(t.c.reals), controlplane.Of(t.c.study).Quiet)}
+		Why: fmt.Sprintf("%s connected and nothing was sent for %v", words.Plural(len(t.ids)+len(t.c.reals), "proxy"), controlplane.Of(t.c.study).Quiet)}
 	return nil
 }
 

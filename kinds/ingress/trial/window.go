@@ -40,7 +40,7 @@ func (t *trial) window(ctx context.Context) error {
 	}
 	step := time.Second / time.Duration(t.levels.ChangeRate)
 	t.seen.StepNS, t.seen.EveryNS = int64(step), int64(t.churn.Every)
-	t.say("%d routes are added in %v", t.churn.Changes, step*time.Duration(t.churn.Changes))
+	t.say("adding %s in %v", words.Plural(t.churn.Changes, "route"), step*time.Duration(t.churn.Changes))
 	defer runner.Quiet(t.d.Tell)()
 	targets := t.targets(control)
 	host := t.Host()

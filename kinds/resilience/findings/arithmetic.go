@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
@@ -86,7 +87,7 @@ func retriesOf(cell record.Cell) (n int, why string) {
 		return 0, "the mesh has no default retries"
 	default:
 		n, _ := strconv.Atoi(level)
-		return n, fmt.Sprintf("%d retries", n)
+		return n, words.Plural(n, "retry")
 	}
 }
 

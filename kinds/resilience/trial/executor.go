@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/drive/graph"
@@ -132,7 +133,7 @@ func (h *executor) choose(service string, n int) ([]*resident, error) {
 		n = len(pods)
 	}
 	if len(pods) < n || n == 0 {
-		return nil, fmt.Errorf("%s has %d pods left, the step needs %d", service, len(pods), n)
+		return nil, fmt.Errorf("%s has %s left, the step needs %d", service, words.Plural(len(pods), "pod"), n)
 	}
 	return pods[:n], nil
 }
@@ -179,7 +180,7 @@ func (h *executor) remove(ctx context.Context, r *fault.Remove) (*execution, err
 			if err != nil {
 				return "", fmt.Errorf("%s is still an endpoint of %s: %w", strings.Join(names, ", "), r.Service, err)
 			}
-			return fmt.Sprintf("the EndpointSlices of %s have %d endpoints without it", r.Service, left), nil
+			return fmt.Sprintf("the EndpointSlices of %s have %s without it", r.Service, words.Plural(left, "endpoint")), nil
 		},
 		end: h.unlessOver(func(ctx context.Context) error { return h.scale(ctx, r.Service, r.Count) }),
 	}, nil
@@ -244,7 +245,7 @@ func (h *executor) proveNew(ctx context.Context, service string, before map[stri
 	if err != nil {
 		return "", fmt.Errorf("%d of %d new pods of %s are endpoints, and %d old ones: %w", fresh, count, service, stale, err)
 	}
-	text := fmt.Sprintf("the EndpointSlices of %s have %d new endpoints", service, fresh)
+	text := fmt.Sprintf("the EndpointSlices of %s have %s", service, words.Plural(fresh, "new endpoint"))
 	if old != nil {
 		text += " and none of the old"
 	}

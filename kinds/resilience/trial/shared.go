@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
@@ -360,7 +361,7 @@ func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int
 	nodes = slices.Compact(slices.Sorted(slices.Values(nodes)))
 	if pick != fault.All {
 		if len(nodes) < pick {
-			return nil, fmt.Errorf("the pods of %s are on %d nodes, the step needs the ztunnels of %d", cmp.Or(service, "the trial"), len(nodes), pick)
+			return nil, fmt.Errorf("the pods of %s are on %s, the step needs the ztunnels of %d", cmp.Or(service, "the trial"), words.Plural(len(nodes), "node"), pick)
 		}
 		nodes = nodes[:pick]
 	}

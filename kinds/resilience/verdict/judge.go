@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
@@ -93,7 +94,7 @@ func checkDebounce(d Debounce) record.Check {
 		sum.OK = false
 		sum.Detail += ", but the settings it reports differ: " + strings.Join(wrong, "; ")
 	default:
-		sum.Detail += fmt.Sprintf(", and reports it (%d checks)", len(d.Checks))
+		sum.Detail += fmt.Sprintf(", and reports it (%s)", words.Plural(len(d.Checks), "check"))
 	}
 	return sum
 }
@@ -153,7 +154,7 @@ func checkLogs(s *verdict.Sheet, c Collected) {
 	// A proxy and its agent write to one pipe, and may tear each other's lines. What such a line said
 	// is known from the others if the ledger reconciles without it.
 	if c.Lines.Damaged > 0 && !c.Ledger.Reconciled {
-		problems = append(problems, fmt.Sprintf("%d lines of proxies' logs are damaged", c.Lines.Damaged))
+		problems = append(problems, fmt.Sprintf("damaged in proxies' logs: %s", words.Plural(c.Lines.Damaged, "line")))
 	}
 	if c.Over > 0 {
 		problems = append(problems, fmt.Sprintf("%d log entries exceed a trial's limit: use a shorter timeline or a lower rate", c.Over))
@@ -169,7 +170,7 @@ func checkSteps(s *verdict.Sheet, events []record.Event) {
 			unproven = append(unproven, fmt.Sprintf("%s: %s", e.Step, e.Error))
 		}
 	}
-	checkNone(s, "steps", strings.Join(unproven, "; "), fmt.Sprintf("%d steps took effect", len(events)))
+	checkNone(s, "steps", strings.Join(unproven, "; "), words.Plural(len(events), "step")+" took effect")
 }
 
 // checkSamples checks that ejected endpoints and CPU were sampled throughout.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/verdict"
@@ -146,5 +147,5 @@ func checkRevisions(s *verdict.Sheet, looks []RevisionLook, events []record.Even
 	if len(missing) > 0 {
 		wrong = append(wrong, "the proxies' revisions were not checked: "+strings.Join(missing, ", "))
 	}
-	checkNone(s, "revisions", strings.Join(wrong, "; "), fmt.Sprintf("every proxy was connected only to its expected revision, in %d checks", len(looks)))
+	checkNone(s, "revisions", strings.Join(wrong, "; "), fmt.Sprintf("every proxy was connected only to its expected revision, in %s", words.Plural(len(looks), "check")))
 }
