@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/lab/rights"
 )
 
 // Kept is what a run's pods report about it, in a ConfigMap that outlives them.
@@ -181,15 +182,15 @@ func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, err
 	}
 	jobs, err := c.jobs(ctx, namespace, selector)
 	if err != nil {
-		return nil, err
+		return nil, allowed(err)
 	}
 	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector + "," + partLabel + "=" + partRun})
 	if err != nil {
-		return nil, fmt.Errorf("list the pods of detached runs: %w", err)
+		return nil, allowed(fmt.Errorf("list the pods of detached runs: %w", err))
 	}
 	states, err := c.kube.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return nil, fmt.Errorf("read the progress of detached runs: %w", err)
+		return nil, allowed(fmt.Errorf("read the progress of detached runs: %w", err))
 	}
 	var out []seen
 	for i := range jobs {
@@ -197,6 +198,14 @@ func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, err
 	}
 	slices.SortFunc(out, func(a, b seen) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
+}
+
+// allowed adds a hint to a refusal: many users may read only some namespaces.
+func allowed(err error) error {
+	if apierrors.IsForbidden(err) {
+		return errs.WithHint(err, "name the namespace of the runs with -n; meshtrial cluster check --feature %q lists the rights", rights.DetachedRuns)
+	}
+	return err
 }
 
 // jobs returns the Jobs of detached runs.

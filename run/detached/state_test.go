@@ -11,7 +11,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
@@ -257,4 +261,15 @@ func TestReporter(t *testing.T) {
 			t.Errorf("an API server that stays away was asked %d times in %v", tries, took)
 		}
 	})
+}
+
+// Whoever may read the runs of one namespace only learns how to name it.
+func TestListRefused(t *testing.T) {
+	c, kube := fake()
+	kube.PrependReactor("list", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "", errors.New("not yours"))
+	})
+	if _, err := c.List(t.Context(), ""); !apierrors.IsForbidden(err) || !strings.Contains(errs.Hint(err), " -n; ") {
+		t.Errorf("%v (hint %q)", err, errs.Hint(err))
+	}
 }
