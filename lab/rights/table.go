@@ -209,7 +209,7 @@ var table = []feature{
 	{Name: ConfigSteps, Doc: "Any objects that a study's steps change; reverted when the step ends.", when: HasStep[*fault.Config]()},
 	{Name: Journal, Doc: "The cluster's Lease, so that two runs do not change it at once, and the journal of a run's changes outside its namespaces.", when: always, rows: []Row{
 		{Verbs: "create get delete", Name: "namespaces", Where: Everywhere, Why: "the journal's own namespace"},
-		{Verbs: "create get update delete", Name: "leases.coordination.k8s.io", Where: InJournal, Why: "which run is active in the cluster"},
+		{Verbs: "create get update", Name: "leases.coordination.k8s.io", Where: InJournal, Why: "which run is active in the cluster"},
 		{Verbs: "create get list update delete", Name: "secrets", Where: InJournal, Why: "what to revert, even after a run was killed"},
 	}},
 	{Name: Keeper, Doc: "Deletes the run's roles when its runner has died.", when: always,
