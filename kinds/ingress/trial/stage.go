@@ -5,7 +5,6 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
