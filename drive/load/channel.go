@@ -56,9 +56,9 @@ func notOpened(status int, format string, args ...any) error {
 	return &refusedError{status, fmt.Sprintf(format, args...)}
 }
 
-// MayPass reports whether [Start] failed for a reason that may pass without a change: nothing listens
+// Retryable reports whether [Start] failed for a reason that may pass by itself: nothing listens
 // yet, or a proxy does not have its routes yet. Envoy answers gRPC without a route with Unimplemented.
-func MayPass(err error) bool {
+func Retryable(err error) bool {
 	refused := &refusedError{}
 	if !errors.As(err, &refused) {
 		return errors.Is(err, syscall.ECONNREFUSED)

@@ -307,28 +307,28 @@ func FuzzChannels(f *testing.F) {
 }
 
 // A run waits for a proxy that has no routes yet, and for nothing else.
-func TestMayPass(t *testing.T) {
+func TestRetryable(t *testing.T) {
 	for status, passes := range map[int]bool{404: true, 503: true, 403: false, 500: false} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		for _, speaks := range []string{protocol.WebSocket, protocol.HTTP1} {
 			spec := DefaultSpec(strings.Replace(server.URL, "http", protocol.Of(speaks).Plain.Scheme, 1))
 			spec.Protocol, spec.Rate, spec.DurationS = speaks, 1, 0.01
 			_, err := Start(t.Context(), spec, nil)
-			if streams := protocol.Of(speaks).Streams; (err != nil) != streams || MayPass(err) != (streams && passes) {
+			if streams := protocol.Of(speaks).Streams; (err != nil) != streams || Retryable(err) != (streams && passes) {
 				t.Errorf("%s, status %d: %v", speaks, status, err)
 			}
 		}
 		server.Close()
 		spec := DefaultSpec(server.URL)
-		if _, err := Start(t.Context(), spec, nil); !MayPass(err) {
+		if _, err := Start(t.Context(), spec, nil); !Retryable(err) {
 			t.Errorf("nothing listens: %v", err)
 		}
 	}
-	if _, err := Start(t.Context(), DefaultSpec("http://nowhere.invalid"), nil); err == nil || MayPass(err) {
+	if _, err := Start(t.Context(), DefaultSpec("http://nowhere.invalid"), nil); err == nil || Retryable(err) {
 		t.Errorf("an unknown name: %v", err)
 	}
 	for code, passes := range map[int]bool{12: true, 14: true, 16: false} {
-		if MayPass(fmt.Errorf("load: %w", notOpened(code, "gRPC code"))) != passes {
+		if Retryable(fmt.Errorf("load: %w", notOpened(code, "gRPC code"))) != passes {
 			t.Errorf("gRPC code %d", code)
 		}
 	}

@@ -31,8 +31,8 @@ func (c *Client) Start(ctx context.Context, spec load.Spec) (Started, error) {
 	return jsonhttp.Ask[Started](ctx, c.http, http.MethodPost, "/v1/start", spec)
 }
 
-// MayPass reports whether [Client.Start] failed for one of the reasons of [load.MayPass].
-func MayPass(err error) bool { return jsonhttp.Answered(err, http.StatusServiceUnavailable) }
+// Retryable reports whether [Client.Start] failed for one of the reasons of [load.Retryable].
+func Retryable(err error) bool { return jsonhttp.Answered(err, http.StatusServiceUnavailable) }
 
 // Intervals returns the state of the run and its finished intervals from index from
 // on.

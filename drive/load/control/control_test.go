@@ -135,11 +135,11 @@ func TestEndOfARunThatIsBeingStarted(t *testing.T) {
 }
 
 // A start that failed because nothing listens yet may be repeated, unlike one of a bad run.
-func TestStartsThatMayPass(t *testing.T) {
+func TestRetryableStarts(t *testing.T) {
 	c, _, url := lab(t)
 	for to, passes := range map[string]bool{"http://127.0.0.1:1": true, "http://nowhere.invalid": false, url + "/%zz": false} {
 		spec := load.DefaultSpec(to)
-		if _, err := c.Start(t.Context(), spec); err == nil || MayPass(err) != passes {
+		if _, err := c.Start(t.Context(), spec); err == nil || Retryable(err) != passes {
 			t.Errorf("%s: %v", to, err)
 		}
 	}

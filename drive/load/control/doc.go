@@ -15,6 +15,6 @@
 //
 // A run's result is kept until the next run starts. Errors have a status of
 // 400 (bad input), 404 (no such run), 409 (another run is in progress, or the
-// time of a change has passed), 425 (no result yet), 503 ([load.MayPass]) or 500, and
+// time of a change has passed), 425 (no result yet), 503 ([load.Retryable]) or 500, and
 // a [jsonhttp.Problem] as body.
 package control

@@ -96,7 +96,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy = false
-	if load.MayPass(err) {
+	if load.Retryable(err) {
 		err = jsonhttp.WithStatus(http.StatusServiceUnavailable, err)
 	}
 	if err != nil {

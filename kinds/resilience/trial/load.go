@@ -157,7 +157,7 @@ func (c *clients) warm(ctx context.Context, s *scene) (record.Warmup, flowed, er
 		started, err := one.api.Start(ctx, spec)
 		// Streams are opened before the first message, and a gateway that has just become ready may not
 		// have its routes yet.
-		for until := begin.Add(openTime); loadcontrol.MayPass(err) && time.Now().Before(until) && wake.Pause(ctx, lookAgain) == nil; {
+		for until := begin.Add(openTime); loadcontrol.Retryable(err) && time.Now().Before(until) && wake.Pause(ctx, lookAgain) == nil; {
 			started, err = one.api.Start(ctx, spec)
 		}
 		if err != nil {
