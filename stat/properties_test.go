@@ -126,7 +126,7 @@ func TestDegenerate(t *testing.T) {
 			}
 			Judge(e, 0.05)
 			MinimumDetectable(e, floor, 0.8)
-			StopRule{RelativeWidth: 0.1, MaxBlocks: 9}.Decide(Look{8, []Estimate{e}, []Floor{floor}, []float64{1}}, Look{})
+			StopRule{RelativeWidth: 0.1}.Decide(Look{8, []Estimate{e}, []Floor{floor}, []float64{1}}, Look{})
 		}
 		Warmup{}.Detect(values, others)
 		q := rapid.Float64Range(-0.5, 1.5).Draw(t, "q")
@@ -262,11 +262,10 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestStopRule checks the minimum, confirmation, limit, and what settles an estimate.
+// TestStopRule checks the minimum, confirmation, and what settles an estimate.
 func TestStopRule(t *testing.T) {
-	rule := StopRule{RelativeWidth: 0.1, AbsoluteWidth: 0.5, MinBlocks: 4, MaxBlocks: 8}
+	rule := StopRule{RelativeWidth: 0.1, MinBlocks: 4}
 	narrow, wide := Estimate{Value: 100, Low: 98, High: 102}, Estimate{Value: 100, Low: 80, High: 120}
-	small := Estimate{Value: 0.1, Low: -0.1, High: 0.3}
 	noise := Estimate{Value: 1, Low: -3, High: 5}
 	look := func(n int, e ...Estimate) Look { return Look{Blocks: n, Estimates: e} }
 	for _, c := range []struct {
@@ -279,8 +278,7 @@ func TestStopRule(t *testing.T) {
 		{"confirmed", look(5, narrow), look(4, narrow), true},
 		{"was wide", look(5, narrow), look(4, wide), false},
 		{"one of two wide", look(6, narrow, wide), look(5, narrow, wide), false},
-		{"limit", look(8, wide), look(7, wide), true},
-		{"absolute", look(5, small), look(4, small), true},
+		{"never narrow", look(8, wide), look(7, wide), false},
 		{"nothing", look(5), look(4), false},
 		{"no effect", Look{5, []Estimate{noise}, []Floor{{Value: 6}}, []float64{6}}, Look{4, []Estimate{noise}, []Floor{{Value: 6}}, []float64{6}}, true},
 		{"within the floor, beyond the margin", Look{5, []Estimate{noise}, []Floor{{Value: 6}}, []float64{4}}, Look{4, []Estimate{noise}, []Floor{{Value: 6}}, []float64{4}}, false},

@@ -253,30 +253,28 @@ func TestSimulationMinimumDetectable(t *testing.T) {
 func TestSimulationStopping(t *testing.T) {
 	runs := simulationRuns(t, 4000)
 	r := rand.New(rand.NewPCG(9, 9))
-	for _, rule := range []StopRule{
-		{RelativeWidth: 0.15, MinBlocks: 5, MaxBlocks: 8},
-		{RelativeWidth: 0.15, MinBlocks: 6, MaxBlocks: 30},
-	} {
+	for _, blocks := range []struct{ least, most int }{{5, 8}, {6, 30}} {
+		rule := StopRule{RelativeWidth: 0.15, MinBlocks: blocks.least}
 		for _, m := range machines {
 			covered, total := 0, 0
 			for range runs {
-				e := m.sequential(r, rule)
+				e := m.sequential(r, rule, blocks.most)
 				total += e.Blocks
 				if !e.Excludes(5) {
 					covered++
 				}
 			}
 			share := float64(covered) / float64(runs)
-			t.Logf("%d to %d blocks, %-22s coverage %.1f%%, %.1f blocks", rule.MinBlocks, rule.MaxBlocks, m.name, share*100, float64(total)/float64(runs))
+			t.Logf("%d to %d blocks, %-22s coverage %.1f%%, %.1f blocks", blocks.least, blocks.most, m.name, share*100, float64(total)/float64(runs))
 			if share < 0.93-slack(runs) {
-				t.Errorf("%+v on %s: coverage %.1f%%", rule, m.name, share*100)
+				t.Errorf("%+v on %s: coverage %.1f%%", blocks, m.name, share*100)
 			}
 		}
 	}
 }
 
-// sequential measures blocks of a sixfold latency until the rule stops.
-func (m machine) sequential(r *rand.Rand, rule StopRule) Estimate {
+// sequential measures blocks of a sixfold latency until the rule stops, and at most so many.
+func (m machine) sequential(r *rand.Rand, rule StopRule, most int) Estimate {
 	var pairs []Pair
 	var before Look
 	for i := 0; ; i++ {
@@ -284,7 +282,7 @@ func (m machine) sequential(r *rand.Rand, rule StopRule) Estimate {
 		pairs = append(pairs, Pair{(a + again) / 2, b})
 		e := Difference(pairs, Options{})
 		now := Look{Blocks: len(pairs), Estimates: []Estimate{e}}
-		if rule.Decide(now, before).Stop {
+		if rule.Decide(now, before).Stop || len(pairs) == most {
 			return e
 		}
 		before = now

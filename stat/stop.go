@@ -17,14 +17,8 @@ type StopRule struct {
 	// RelativeWidth is the width of the interval, high minus low, as a share of
 	// the value, at which it is narrow enough; 0 for never.
 	RelativeWidth float64
-	// AbsoluteWidth is a width that is narrow enough for any value, in the unit of
-	// the estimate. Without it a run would never finish measuring an effect near
-	// zero. 0 for none.
-	AbsoluteWidth float64
-	// MinBlocks is the minimum number of blocks, 5 if 0.
+	// MinBlocks is the minimum number of blocks.
 	MinBlocks int
-	// MaxBlocks ends the run regardless of the interval; 0 for no limit.
-	MaxBlocks int
 }
 
 // A Decision is the answer of a stop rule.
@@ -58,16 +52,10 @@ func (l Look) Settled(i int) bool {
 // [Estimate.Call]) is settled too, because its interval has no meaningful relative
 // width.
 func (s StopRule) Decide(now, before Look) Decision {
-	least := s.MinBlocks
-	if least <= 0 {
-		least = 5
-	}
 	at, ratio := s.widest(now)
 	switch {
-	case s.MaxBlocks > 0 && now.Blocks >= s.MaxBlocks:
-		return Decision{true, s.atLimit(at, ratio), at}
-	case now.Blocks < least:
-		return Decision{false, fmt.Sprintf("%d of at least %d blocks", now.Blocks, least), at}
+	case now.Blocks < s.MinBlocks:
+		return Decision{false, fmt.Sprintf("%d of at least %d blocks", now.Blocks, s.MinBlocks), at}
 	case len(now.Estimates) == 0:
 		return Decision{false, "nothing estimated yet", -1}
 	case at >= 0 && !Finite(ratio):
@@ -75,24 +63,10 @@ func (s StopRule) Decide(now, before Look) Decision {
 	case at >= 0:
 		return Decision{false, fmt.Sprintf("an interval is still %.0f%% of its value wide, above the target of %.0f%%", ratio*100, s.RelativeWidth*100), at}
 	}
-	if was, _ := s.widest(before); before.Blocks < least || len(before.Estimates) != len(now.Estimates) || was >= 0 {
+	if was, _ := s.widest(before); before.Blocks < s.MinBlocks || len(before.Estimates) != len(now.Estimates) || was >= 0 {
 		return Decision{false, "narrow enough, to be confirmed by one more block", -1}
 	}
 	return Decision{true, fmt.Sprintf("interval narrow enough after %d blocks", now.Blocks), -1}
-}
-
-func (s StopRule) atLimit(at int, ratio float64) string {
-	limit := fmt.Sprintf("limit of %d blocks", s.MaxBlocks)
-	if s.MaxBlocks == 1 {
-		limit = "limit of 1 block"
-	}
-	switch {
-	case at < 0:
-		return limit + ", intervals narrow enough"
-	case !Finite(ratio):
-		return limit + ", an estimate has no interval"
-	}
-	return fmt.Sprintf("%s, the widest interval is still %.0f%% of its value", limit, ratio*100)
 }
 
 // widest returns the unsettled estimate with the largest relative width, or -1.
@@ -103,10 +77,7 @@ func (s StopRule) widest(l Look) (at int, ratio float64) {
 			return i, math.Inf(1)
 		}
 		width := e.High - e.Low
-		if l.Settled(i) {
-			continue
-		}
-		if width <= s.AbsoluteWidth || width <= s.RelativeWidth*math.Abs(e.Value) {
+		if l.Settled(i) || width <= s.RelativeWidth*math.Abs(e.Value) {
 			continue
 		}
 		if r := width / math.Abs(e.Value); at < 0 || r > ratio {
