@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/observe/profile"
-	"github.com/meshtrial/meshtrial/record"
 )
 
 // RenderProfile writes a profile's results for a terminal. top limits the lists;
@@ -34,10 +32,9 @@ func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 		return t.writeTo(w)
 	}
 	t.tables(profileBinaries(s), profileThreads(s), ProfileCentres(s, top), ProfileFilters(s), profileDiff(s, top))
-	own := slices.DeleteFunc(slices.Clone(s.Self), func(c record.ProfileCost) bool { return c.Flat == 0 })
-	t.tables(profileFunctions(s, "Top functions by self cost", own, top))
+	t.tables(ProfileFunctions(s, false, top))
 	if s.Enough {
-		t.tables(profileFunctions(s, cumulativeTitle, s.Cumulative, top))
+		t.tables(ProfileFunctions(s, true, top))
 	}
 	t.list("How to get the names", s.Advice)
 	t.list("Notes", s.Notes)
@@ -65,8 +62,6 @@ func ProfilePage(s profile.Summary, v profile.View) (Page, error) {
 		{Name: "costs", Title: "Where the time goes", Tables: withRows(ProfileCentres(s, 0), ProfileFilters(s), profileDiff(s, most), profileThreads(s), profileBinaries(s))},
 	}}, nil
 }
-
-const cumulativeTitle = "Top functions by cumulative cost"
 
 // profileSum formats a profile's total.
 func profileSum(s profile.Summary) string {
@@ -257,24 +252,29 @@ func points(delta, low, high float64) string {
 	return out
 }
 
-func profileFunctions(s profile.Summary, title string, costs []record.ProfileCost, top int) Table {
-	t := Table{Title: title, Columns: []Column{{Head: "itself", Right: true}, {Head: "with calls", Right: true}, {Head: "function"}}}
-	byCalls := title == cumulativeTitle
-	for i, c := range costs {
-		if top > 0 && i >= top {
+// ProfileFunctions lists the functions with the highest cost of their own, or including callees. top
+// limits their number; 0 means no limit.
+func ProfileFunctions(s profile.Summary, callees bool, top int) Table {
+	t := Table{Title: "Top functions by self cost", Columns: []Column{{Head: "itself", Right: true}, {Head: "with calls", Right: true}, {Head: "function"}}}
+	costs, sorted := s.Self, &t.Columns[0]
+	if callees {
+		t.Title, costs, sorted = "Top functions by cumulative cost", s.Cumulative, &t.Columns[1]
+	}
+	if s.Kind == profile.KindCPU {
+		sorted.Head += " (95% interval)"
+	}
+	for _, c := range costs {
+		if top > 0 && len(t.Rows) >= top {
 			break
 		}
 		weight := c.Flat
-		if byCalls {
+		if callees {
 			weight = c.Cumulative
 		}
-		if s.Kind == profile.KindCPU && !profile.Tells(weight, s.Total, s.Samples) {
+		if weight <= 0 || s.Kind == profile.KindCPU && !profile.Tells(weight, s.Total, s.Samples) {
 			continue // its share is unknown
 		}
-		t.Rows = append(t.Rows, []Text{{S: profileShare(s, c.Flat, !byCalls)}, {S: profileShare(s, c.Cumulative, byCalls)}, {S: strings.TrimSpace(c.Function)}})
-	}
-	if s.Kind == profile.KindCPU {
-		t.Columns[map[bool]int{true: 1}[byCalls]].Head += " (95% interval)"
+		t.Rows = append(t.Rows, []Text{{S: profileShare(s, c.Flat, !callees)}, {S: profileShare(s, c.Cumulative, callees)}, {S: strings.TrimSpace(c.Function)}})
 	}
 	return t
 }

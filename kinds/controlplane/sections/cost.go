@@ -44,9 +44,25 @@ func profileTables(f record.Findings) []report.Table {
 	}
 	var out []report.Table
 	for _, p := range described.Control.Profiles {
-		t := report.Table{Title: profileTitle(p, described, len(f.Cells) > 1),
-			Columns: []report.Column{{Head: "itself", Right: true}, {Head: "with calls", Right: true}, {Head: "function"}}}
-		out = append(out, profileRows(t, p, p.Flat, "self"), profileRows(t, p, p.Cumulative, "cumulative"))
+		out = append(out, functionTables(p, profileTitle(p, described, len(f.Cells) > 1))...)
+	}
+	return out
+}
+
+// functionTables lists a profile's most expensive functions, by their own cost and with callees.
+func functionTables(p record.Profile, title string) []report.Table {
+	s := profile.Summary{Kind: p.Kind, Unit: p.Unit, Total: p.Total, Samples: cpuSamples(p), Self: shortened(p.Flat), Cumulative: shortened(p.Cumulative)}
+	if profile.TooFew(s.Kind, s.Samples) {
+		return []report.Table{{Title: title, Columns: []report.Column{{Head: "function"}}, Rows: [][]report.Text{{{S: "too few samples"}}},
+			Notes: []string{report.UpperFirst(profile.Few(s.Samples).String()) + "."}}}
+	}
+	out := []report.Table{report.ProfileFunctions(s, false, profiledFunctions), report.ProfileFunctions(s, true, profiledFunctions)}
+	for i := range out {
+		t := &out[i]
+		t.Title = title + ". " + t.Title
+		if p.File != "" && len(t.Rows) > 0 {
+			t.Notes = append(t.Notes, "Flame graph: meshtrial profile profiles/"+p.File+" --format html")
+		}
 	}
 	return out
 }
@@ -73,55 +89,8 @@ func profileTitle(p record.Profile, c record.CellSummary, label bool) string {
 	return s
 }
 
-// profileRows lists a profile's most expensive functions.
-func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, by string) report.Table {
-	t.Title += ", top functions by cost, " + by
-	samples := cpuSamples(p)
-	if samples > 0 && profile.TooFew(p.Kind, samples) {
-		if by == "self" {
-			t.Rows = append(t.Rows, []report.Text{{S: "–"}, {S: "–"}, {S: "too few samples"}})
-			t.Notes = append(t.Notes, report.UpperFirst(profile.Few(samples).String())+".")
-		}
-		return t
-	}
-	for _, c := range costs[:min(len(costs), profiledFunctions)] {
-		if c.Cumulative <= 0 || p.Total <= 0 {
-			continue
-		}
-		flat, cumulative := profileShare(c.Flat, p.Total, samples), profileShare(c.Cumulative, p.Total, samples)
-		if samples > 0 {
-			weight, shown := c.Flat, &flat
-			if by != "self" {
-				weight, shown = c.Cumulative, &cumulative
-			}
-			if !profile.Tells(weight, p.Total, samples) {
-				continue // too few samples for a share
-			}
-			if samples < manySamples {
-				low, high := profile.Wilson(float64(weight)/float64(p.Total), samples)
-				*shown += fmt.Sprintf(" (%s–%s)", report.Fixed(100*low, 0), report.Fixed(100*high, 0))
-			}
-		}
-		t.Rows = append(t.Rows, []report.Text{{S: flat}, {S: cumulative}, {S: shortFunction(c.Function)}})
-	}
-	if samples > 0 && samples < fewSamples && len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Only %s: one sample is %s of the total, so small counts mean little.", words.Plural(samples, "sample"), report.Percent(1/float64(samples))))
-	}
-	if p.File != "" && len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Flame graph: meshtrial profile profiles/"+p.File+" --format html")
-	}
-	return t
-}
-
 // Go's runtime samples once per 10 ms of CPU time used by a process (runtime/pprof, 100 Hz).
 const cpuSampleNS = 10_000_000
-
-// A CPU profile with fewer than fewSamples samples has a warning; with fewer than manySamples its
-// shares have no decimals.
-const (
-	fewSamples  = 100
-	manySamples = 1000
-)
 
 // cpuSamples returns the number of samples in a CPU profile; 0 for other kinds.
 func cpuSamples(p record.Profile) int64 {
@@ -131,13 +100,13 @@ func cpuSamples(p record.Profile) int64 {
 	return p.Total / cpuSampleNS
 }
 
-// profileShare formats a part of a profile with that many samples, 0 for unknown.
-func profileShare(v, total, samples int64) string {
-	decimals := 1
-	if samples > 0 && samples < manySamples {
-		decimals = 0
+// shortened removes import paths from the names of functions.
+func shortened(costs []record.ProfileCost) []record.ProfileCost {
+	out := slices.Clone(costs)
+	for i := range out {
+		out[i].Function = shortFunction(out[i].Function)
 	}
-	return report.Fixed(100*float64(v)/float64(total), decimals) + "%"
+	return out
 }
 
 // shortFunction removes the import path from a function's name.

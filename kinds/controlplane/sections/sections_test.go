@@ -125,7 +125,7 @@ func costWords(t *testing.T, w *reporttest.Words) {
 	}
 	for _, total := range []int64{30_000_000, 510_000_000, 1_000_000_000, 10_000_000_000} {
 		p := record.Profile{Kind: "cpu", Unit: "nanoseconds", Total: total, Flat: []record.ProfileCost{{Function: "f", Flat: 50_000_000, Cumulative: 50_000_000}}}
-		w.Add(fmt.Sprintf("a profile of %d samples", cpuSamples(p)), profileRows(report.Table{}, p, p.Flat, "self"))
+		w.Add(fmt.Sprintf("a profile of %d samples", cpuSamples(p)), functionTables(p, "a profile"))
 	}
 	one := reporttest.IdleSidecars(t)
 	one.Cells = one.Cells[:1]
