@@ -273,9 +273,9 @@ func FuzzJudge(f *testing.F) {
 	_, plain := aTrial(3, 2)
 	trial, late := aTrial(5, 6)
 	spread(&trial, &late)
-	verdicttest.Fuzz(f, Judge, func() verdict.Case {
+	verdicttest.Fuzz(f, Judge, func() []verdict.Case {
 		trial, _ := aTrial(3, 2)
-		return verdict.Case{Trial: trial}
+		return []verdict.Case{{Trial: trial}}
 	}, string(encoded(f, plain)), string(encoded(f, late)), `{"end_unix_ns": 1}`, `{"end_unix_ns": 1, "audience": {"simulated": 1, "proxies": [{}]}}`,
 		`{"end_unix_ns": 9223372036854775807, "markers": [{"change": -1, "marker": 7}], "changes": []}`)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/run/verdict"
+	"github.com/meshtrial/meshtrial/run/verdict/verdicttest"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -286,21 +287,15 @@ func FuzzJudge(f *testing.F) {
 	j.seen.Configs = map[string]Dump{record.PartServerProxy: Dump("{}")}
 	more, err := json.Marshal(j.seen)
 	must.OK(f, err)
-	f.Add(document, true)
-	f.Add(more, true)
-	f.Add([]byte(`{"refused": [{"name": "x"}]}`), false)
-	f.Add([]byte("null"), false)
-	f.Fuzz(func(t *testing.T, text []byte, load bool) {
-		trial := faultless().trial
-		if !load {
-			trial.Load = nil
-		}
+	verdicttest.Fuzz(f, Judge, func() []verdict.Case {
+		var out []verdict.Case
 		for _, verify := range []func(mesh.Evidence) []record.Check{none.Mesh{}.Verify, (&istio.Mesh{}).Verify} {
-			if got, _, err := Judge(verdict.Case{Trial: trial, Evidence: text, Verify: verify}); err == nil && len(got.Validity.Checks) == 0 {
-				t.Error("judged by nothing")
-			}
+			loaded, unloaded := faultless().trial, faultless().trial
+			unloaded.Load = nil
+			out = append(out, verdict.Case{Trial: loaded, Verify: verify}, verdict.Case{Trial: unloaded, Verify: verify})
 		}
-	})
+		return out
+	}, string(document), string(more), `{"refused": [{"name": "x"}]}`)
 }
 
 // Each limit matters: at its narrowest a faultless trial becomes invalid or gets a warning.

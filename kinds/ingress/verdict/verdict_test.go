@@ -130,7 +130,7 @@ func TestJudge(t *testing.T) {
 func FuzzJudge(f *testing.F) {
 	text, err := json.Marshal(evidence())
 	must.OK(f, err)
-	verdicttest.Fuzz(f, Judge, func() verdict.Case { return verdict.Case{Trial: record.Trial{ID: "b000-t00"}} }, string(text),
+	verdicttest.Fuzz(f, Judge, func() []verdict.Case { return []verdict.Case{{Trial: record.Trial{ID: "b000-t00"}}} }, string(text),
 		`{"step_ns": 1}`, `{"step_ns": 1, "changes": [{}], "routes": [{"change": 0}], "watched": [{"statuses": {"503": 2}}]}`,
 		`{"step_ns": 1, "changes": [{"change": 0}], "routes": [{"change": -1}]}`)
 }

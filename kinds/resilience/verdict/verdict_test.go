@@ -218,9 +218,9 @@ func TestGivenUp(t *testing.T) {
 func FuzzJudge(f *testing.F) {
 	text, err := json.Marshal(good().seen)
 	must.OK(f, err)
-	verdicttest.Fuzz(f, Judge, func() verdict.Case {
+	verdicttest.Fuzz(f, Judge, func() []verdict.Case {
 		j := good()
-		return verdict.Case{Trial: j.trial, Events: j.events}
+		return []verdict.Case{{Trial: j.trial, Events: j.events}}
 	}, string(text), `{"collected": {}}`, `{"collected": {"logs": {"a": ""}, "missed": [{"error": "x", "at_unix_ns": -9223372036854775808, "since_unix_ns": 1}]}, "debounce": {}}`)
 }
 
