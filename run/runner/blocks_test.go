@@ -329,13 +329,18 @@ func TestMemoryIsWhatIsKept(t *testing.T) {
 	}
 }
 
+// finished returns the directory of a run that has ended, its study, and its state.
+func finished(t *testing.T) (out string, s *study.Study, r *run) {
+	out, s = filepath.Join(t.TempDir(), "run"), studytest.Parse(t, studytest.ThreeCells)
+	r, _ = newRun(t, out, false, s, &script{})
+	must.OK(t, r.blocks(t.Context()))
+	r.dir.Close()
+	return out, s, r
+}
+
 // A trial whose histograms were lost between two attempts is invalid.
 func TestResumeWithoutHistogram(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "run")
-	s := studytest.Parse(t, studytest.ThreeCells)
-	first, _ := newRun(t, out, false, s, &script{})
-	must.OK(t, first.blocks(t.Context()))
-	first.dir.Close()
+	out, s, first := finished(t)
 	lost := first.trials[1]
 	if lost.Hist == "" || !lost.Validity.Valid {
 		t.Fatalf("%+v", lost)
@@ -357,11 +362,7 @@ func TestResumeWithoutHistogram(t *testing.T) {
 
 // A run whose trials are all done deploys nothing when it is resumed.
 func TestResumeOfFinishedRun(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "run")
-	s := studytest.Parse(t, studytest.ThreeCells)
-	first, _ := newRun(t, out, false, s, &script{})
-	must.OK(t, first.blocks(t.Context()))
-	first.dir.Close()
+	out, s, first := finished(t)
 	got, err := Run(t.Context(), Options{Study: s, Kind: anyKind{}, Source: []byte("source\n"), Lab: noCluster{}, Mesh: none.Mesh{}, Out: out, Resume: true})
 	if err != nil || got.Stop != first.stop || got.Blocks != 3 {
 		t.Errorf("%+v, %v", got, err)
