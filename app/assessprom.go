@@ -101,7 +101,7 @@ func (p *promRead) read(ctx context.Context) error {
 func (p *promRead) readAll(ctx context.Context) {
 	p.podless = map[string]bool{}
 	names := []string{generate.MetricRequests, generate.MetricConnections, metricClosed, metricBuild, metricCPU, metricMemory, metricServices, metricPodInfo,
-		"istio_request_bytes_sum", "istio_response_bytes_sum"}
+		metricRequestBytes + "_sum", metricResponseBytes + "_sum"}
 	for _, name := range histograms {
 		names = append(names, name, name+"_count")
 	}
@@ -126,7 +126,7 @@ func (p *promRead) readAll(ctx context.Context) {
 }
 
 // histograms are read in their classic form; a series with one of these names is a native histogram.
-var histograms = []string{"istio_request_bytes", "istio_response_bytes", "pilot_debounce_time", "pilot_proxy_convergence_time", "pilot_proxy_queue_time", "pilot_pushcontext_init_seconds", "pilot_xds_push_time"}
+var histograms = append(signals.Histograms(), metricRequestBytes, metricResponseBytes)
 
 // nativeAlone notes histograms that exist in the native form alone.
 func (r *meshRead) nativeAlone(names []string) {

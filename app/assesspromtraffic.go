@@ -174,7 +174,7 @@ func (p *promRead) sizes(ctx context.Context) {
 		}
 		return math.NaN()
 	}
-	request, response := mean("istio_request_bytes"), mean("istio_response_bytes")
+	request, response := mean(metricRequestBytes), mean(metricResponseBytes)
 	if p.err == nil && finite(request) && finite(response) && p.e.Sizes == nil {
 		p.e.Sizes = &assess.Sizes{Request: request, Response: response}
 	}

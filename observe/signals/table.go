@@ -137,6 +137,17 @@ var families = []family{
 	{MetricConvergence, "convergence_true", "true convergence", "from the commit to the acknowledgement of each proxy; measured by meshtrial's simulated sidecars"},
 }
 
+// Histograms lists istiod's own latency histograms, in the order of a change's stages.
+func Histograms() []string {
+	var out []string
+	for _, f := range families {
+		if f.metric != MetricConvergence {
+			out = append(out, f.metric)
+		}
+	}
+	return out
+}
+
 // Latencies returns the key and the title of each latency of the table. Keys of signals begin
 // with them, and end with a quantile's name or "mean".
 func Latencies() (out [][2]string) {
