@@ -116,6 +116,7 @@ func OfEach(parts []string, d finding.Def) []finding.Def {
 	for _, part := range parts {
 		one, noun := d, PartDoc(part)
 		one.Family, one.Name, one.Part = d.Name, strings.Replace(d.Name, "%s", part, 1), part
+		one.FamilyDoc = strings.Replace(d.Doc, "%s", "the part", 1)
 		one.Doc, one.Phrase = strings.Replace(d.Doc, "%s", noun, 1), strings.Replace(d.Phrase, "%s", noun, 1)
 		out = append(out, one)
 	}
@@ -138,7 +139,7 @@ const FindingThroughput = "throughput"
 
 // LatencyFindings returns the latencies, and the throughput where the rate is max.
 func LatencyFindings() []finding.Def {
-	out := finding.AtEach(record.Percentiles(), finding.Def{Name: FamilyLatency, Unit: finding.UnitMicroseconds,
+	out := finding.AtEach(record.Percentiles(), finding.Def{Name: FamilyLatency, Unit: finding.UnitMicroseconds, Doc: "Latency, from intended send time.",
 		Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: SectionTail}, func(d *finding.Def) {
 		d.Doc, d.Phrase = d.At.Words()+" of latency, from intended send time.", "the "+d.At.Head()+" latency"
 		if d.At == 0.5 {

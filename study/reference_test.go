@@ -174,7 +174,7 @@ func generic(name string) string {
 		{`_((client_|server_|idle_)?node_proxy|(client|server|entry|last)_proxy)(_|$)`, "_PART$4"},
 		{`_(waypoint|gateway|generator|worker|machine)(_|$)`, "_PART$2"},
 		{`^saved_`, "bill_"},
-		{`_(control|second_control_plane|control_plane|unattributed|node_agent)(_|$)`, "_PART$2"},
+		{`_(second_control_plane|control_plane|control|unattributed|node_agent)(_|$)`, "_PART$2"},
 		{`_saved_by_(none|lua)$`, "_saved_by_..."},
 		{`_per_(connection|cluster|listener|route)$`, "_per_THING"},
 		{`^(envoy|agent)_(cpu|memory)_`, "sidecar_${2}_"},
@@ -221,21 +221,12 @@ func writeFindings(b *strings.Builder, k Kind, listed map[string]bool) {
 			marks += "†"
 		}
 		doc := d.Doc
-		if part := PartDoc(d.Part); part != "" && strings.Contains(name, "PART") {
-			doc = strings.NewReplacer("For "+part+": ", "", "the pod of "+part, "the part's pod", part, "the part").Replace(doc)
+		if name != d.Name {
+			doc = cmp.Or(d.FamilyDoc, doc)
 		}
 		doc, _, _ = strings.Cut(Brief(doc), " (")
 		doc = strings.TrimSuffix(doc, " for each answered request")
-		switch {
-		case strings.Contains(name, "MEASURE"):
-			doc = strings.ReplaceAll(doc, "Median latency", "Latency or CPU per request")
-		case strings.Contains(name, "PCT"):
-			doc = strings.NewReplacer("Median latency", "Latency", "the median latency", "the latency", "99th percentile of the latency", "Latency").Replace(doc)
-		}
-		if strings.HasPrefix(doc, "memory ") { // also the name of a row in reports
-			doc = "M" + doc[1:]
-		}
-		text := fmt.Sprintf(" (%s): %s\n", d.Unit, doc)
+		text := fmt.Sprintf(" (%s): %s\n", d.Unit, strings.ToUpper(doc[:1])+doc[1:])
 		if listed[name+text] {
 			again = append(again, "`"+name+"`")
 			continue

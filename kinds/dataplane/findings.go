@@ -141,12 +141,12 @@ func fitFindings() []finding.Def {
 			d := finding.Def{Probe: study.ProbeFit, Source: finding.FromFits, Part: part, Section: section, Signed: true}
 			if one.cpu != "" {
 				d.Name, d.Unit, d.Row = "cpu_"+part+one.end, one.cpuUnit, one.cpu
-				d.Doc = "For " + study.PartDoc(part) + ": " + one.cpu + "."
+				d.Doc, d.FamilyDoc = "For "+study.PartDoc(part)+": "+one.cpu+".", one.cpu+"."
 				out = append(out, d)
 			}
 			if one.memory != "" && slices.Contains(study.ProxyParts, part) {
 				d.Name, d.Unit, d.Row = "memory_"+part+one.end, one.memoryUnit, one.memory
-				d.Doc = "For " + study.PartDoc(part) + ": " + one.memory + "."
+				d.Doc, d.FamilyDoc = "For "+study.PartDoc(part)+": "+one.memory+".", one.memory+"."
 				out = append(out, d)
 			}
 		}
@@ -186,7 +186,7 @@ func hopFindings() []finding.Def {
 				unit = finding.UnitMicroseconds
 			}
 			out = append(out, finding.Def{Name: HopFinding(term.Name, m), Unit: unit, Doc: hopDocs[m] + ": " + term.Doc + ".",
-				Probe: FindingHop, Source: finding.FromHops, Section: SectionHops, Signed: true})
+				FamilyDoc: "Latency or CPU per request.", Probe: FindingHop, Source: finding.FromHops, Section: SectionHops, Signed: true})
 		}
 	}
 	return out
@@ -224,29 +224,31 @@ const (
 // BillCPUOf returns the name of the priced CPU of one proxy.
 func BillCPUOf(proxy string) string { return BillCPU + "_" + proxy }
 
-type billMeasure struct{ name, part, unit, words string }
+// billMeasure is a measure that a bill prices. general has its words without proxy and percentile.
+type billMeasure struct{ name, part, unit, words, general string }
 
 func billMeasures() []billMeasure {
-	out := []billMeasure{{BillCPU, "", finding.UnitPerRequest, "the CPU of all proxies per request"}}
+	out := []billMeasure{{BillCPU, "", finding.UnitPerRequest, "the CPU of all proxies per request", ""}}
 	for _, p := range record.Proxies {
-		out = append(out, billMeasure{BillCPUOf(p.Part), p.Part, finding.UnitPerRequest, "the CPU of " + p.Noun + " per request"})
+		out = append(out, billMeasure{BillCPUOf(p.Part), p.Part, finding.UnitPerRequest, "the CPU of " + p.Noun + " per request", "the CPU of the part per request"})
 	}
-	return append(out, billMeasure{BillP50, "", finding.UnitMicroseconds, "the median latency"},
-		billMeasure{BillP99, "", finding.UnitMicroseconds, "the 99th percentile of latency"}, billMeasure{BillMemory, "", finding.UnitBytes, "the idle memory of all proxies"},
-		billMeasure{BillShare, "", finding.UnitRatio, "the CPU of the proxies that have it, as a share"}, billMeasure{BillMoney, "", finding.UnitMoney, "the section money's month"})
+	return append(out, billMeasure{BillP50, "", finding.UnitMicroseconds, "the median latency", "the latency"},
+		billMeasure{BillP99, "", finding.UnitMicroseconds, "the 99th percentile of latency", "the latency"}, billMeasure{BillMemory, "", finding.UnitBytes, "the idle memory of all proxies", ""},
+		billMeasure{BillShare, "", finding.UnitRatio, "the CPU of the proxies that have it, as a share", ""}, billMeasure{BillMoney, "", finding.UnitMoney, "the section money's month", ""})
 }
 
 func billFindings() []finding.Def {
 	var out []finding.Def
-	add := func(name, part, unit, doc string) {
-		out = append(out, finding.Def{Name: name, Part: part, Unit: unit, Doc: doc, Probe: FindingBill, Source: finding.FromBill, Section: SectionBill, Signed: true})
+	add := func(name, part, unit, doc, familyDoc string) {
+		out = append(out, finding.Def{Name: name, Part: part, Unit: unit, Doc: doc, FamilyDoc: familyDoc, Probe: FindingBill, Source: finding.FromBill, Section: SectionBill, Signed: true})
 	}
+	const adds = "What a part of a bill adds to %s."
 	for _, m := range billMeasures() {
-		add(FindingBill+"_"+m.name, m.part, m.unit, "What a part of a bill adds to "+m.words+".")
-		add(FindingSaved+"_"+m.name, m.part, m.unit, "What removing a part from all parts together saves of "+m.words+".")
+		add(FindingBill+"_"+m.name, m.part, m.unit, fmt.Sprintf(adds, m.words), fmt.Sprintf(adds, cmp.Or(m.general, m.words)))
+		add(FindingSaved+"_"+m.name, m.part, m.unit, "What removing a part from all parts together saves of "+m.words+".", "")
 	}
-	add(FindingBillSum, "", finding.UnitPerRequest, "Sum of the CPU of the parts that are on together.")
-	add(FindingInteraction, "", finding.UnitPerRequest, "CPU of all of them together beyond that sum.")
+	add(FindingBillSum, "", finding.UnitPerRequest, "Sum of the CPU of the parts that are on together.", "")
+	add(FindingInteraction, "", finding.UnitPerRequest, "CPU of all of them together beyond that sum.", "")
 	return out
 }
 
@@ -278,13 +280,14 @@ func waitingFindings() []finding.Def {
 // versusMeasure is a measure for comparing two levels of a factor.
 type versusMeasure struct {
 	name, words string
+	general     string // words without percentile
 	saved       bool   // also used to compare filters
 	part        string // the part measured; "" for none
 }
 
 var versusMeasures = slices.Concat(
 	ofEachProxy("cpu_", "CPU per request of the "),
-	[]versusMeasure{{"latency_p50", "median latency", true, ""}, {"latency_p99", "99th percentile of latency", false, ""}},
+	[]versusMeasure{{"latency_p50", "median latency", "latency", true, ""}, {"latency_p99", "99th percentile of latency", "latency", false, ""}},
 	ofEachProxy("memory_", "memory of the "))
 
 // ofEachProxy returns a measure for each sidecar, used to compare versions and filters; filters
@@ -295,7 +298,7 @@ func ofEachProxy(name, words string) []versusMeasure {
 		if p.Place.Shared() {
 			continue
 		}
-		out = append(out, versusMeasure{name + p.Part, words + p.Name, p.Part == record.PartServerProxy, p.Part})
+		out = append(out, versusMeasure{name + p.Part, words + p.Name, words + p.Name, p.Part == record.PartServerProxy, p.Part})
 	}
 	return out
 }
@@ -309,8 +312,9 @@ func VersusMeasures() []string {
 	return out
 }
 
+// finding defines a comparison with a level. doc has %s for what is measured.
 func (m versusMeasure) finding(words, level, doc, section string) finding.Def {
-	return finding.Def{Name: m.name + words + level, Unit: finding.UnitRatio, Doc: doc, Row: m.words, Of: m.name, Part: m.part,
+	return finding.Def{Name: m.name + words + level, Unit: finding.UnitRatio, Doc: fmt.Sprintf(doc, m.words), FamilyDoc: fmt.Sprintf(doc, m.general), Row: m.words, Of: m.name, Part: m.part,
 		Probe: study.ProbeVersus, Source: finding.FromVersus, Section: section, Signed: true}
 }
 
@@ -320,8 +324,8 @@ func savedFindings() []finding.Def {
 	var out []finding.Def
 	for _, m := range versusMeasures {
 		if m.name == "cpu_server_proxy" || m.name == "latency_p50" {
-			out = append(out, m.finding(SavedBy, "none", "Share of the "+m.words+" saved without the filters.", SectionFilters),
-				m.finding(SavedBy, "lua", "Share of the "+m.words+" saved with a Lua script in the filters' place.", SectionFilters))
+			out = append(out, m.finding(SavedBy, "none", "Share of the %s saved without the filters.", SectionFilters),
+				m.finding(SavedBy, "lua", "Share of the %s saved with a Lua script in the filters' place.", SectionFilters))
 		}
 	}
 	return out
@@ -331,9 +335,9 @@ func savedFindings() []finding.Def {
 func versusFindings() []finding.Def {
 	var out []finding.Def
 	for _, m := range versusMeasures {
-		out = append(out, m.finding(ChangeSince, "*", "Share by which the "+m.words+" grew since that version of Envoy.", SectionVersions))
+		out = append(out, m.finding(ChangeSince, "*", "Share by which the %s grew since that version of Envoy.", SectionVersions))
 		if m.saved {
-			out = append(out, m.finding(SavedBy, "*", "Share of the "+m.words+" saved with that filter in the filters' place.", SectionFilters))
+			out = append(out, m.finding(SavedBy, "*", "Share of the %s saved with that filter in the filters' place.", SectionFilters))
 		}
 	}
 	return out
@@ -357,11 +361,8 @@ func probeFindings() []finding.Def {
 	for _, p := range probe.All {
 		for _, f := range p.Figures {
 			for _, part := range ProbedParts() {
-				doc := f.Doc
-				if strings.Contains(doc, "%s") {
-					doc = fmt.Sprintf(doc, "the pod of "+study.PartDoc(part))
-				}
-				out = append(out, finding.Def{Name: ProbeFinding(f.Name, part), Unit: f.Unit, Doc: doc, Words: f.Words + ", " + study.PartDoc(part),
+				out = append(out, finding.Def{Name: ProbeFinding(f.Name, part), Unit: f.Unit, Words: f.Words + ", " + study.PartDoc(part),
+					Doc: strings.Replace(f.Doc, "%s", "the pod of "+study.PartDoc(part), 1), FamilyDoc: strings.Replace(f.Doc, "%s", "the part's pod", 1),
 					Probe: p.Name, Part: part, Section: finding.SectionOther, Compared: true, Differences: finding.SectionOther})
 			}
 		}

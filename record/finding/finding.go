@@ -33,9 +33,9 @@ type Def struct {
 	Words, Phrase, Row string
 
 	// Family is the common name of findings that differ only in Part or in their quantile
-	// At; see [Table.Family].
-	Family string
-	At     record.Quantile
+	// At; see [Table.Family]. FamilyDoc is their Doc without part and quantile.
+	Family, FamilyDoc string
+	At                record.Quantile
 
 	// Probe is the measure that the finding belongs to, or its other origin.
 	Probe string
@@ -127,12 +127,12 @@ func (d Def) difference() Def {
 }
 
 // AtEach defines a finding at each quantile. The family is d's name, to which the
-// quantile's name is appended; vary fills in what differs.
+// quantile's name is appended, and the family's doc is d's; vary fills in what differs.
 func AtEach(quantiles []record.Quantile, d Def, vary func(*Def)) []Def {
 	var out []Def
 	for _, q := range quantiles {
 		one := d
-		one.Family, one.Name, one.At = d.Name, d.Name+"_"+q.Name(), q
+		one.Family, one.FamilyDoc, one.Name, one.At = d.Name, d.Doc, d.Name+"_"+q.Name(), q
 		vary(&one)
 		out = append(out, one)
 	}
