@@ -78,8 +78,6 @@ type Estimate struct {
 	SE float64
 	// DF is the degrees of freedom of SE.
 	DF float64
-	// Method names the method of the interval, for people.
-	Method string
 	// Warnings list what limits trust in the number. They travel with it.
 	Warnings []note.Note
 }
@@ -112,7 +110,6 @@ func meanOf(x []float64, o Options) Estimate {
 	e := Estimate{
 		Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1),
 		SE: math.NaN(), Level: o.level(), Blocks: len(x),
-		Method: "Student's t on blocks",
 	}
 	switch len(x) {
 	case 0:

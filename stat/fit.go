@@ -50,8 +50,6 @@ func LinearFit(points []FitPoint, weight func(x float64) float64, o Options) Lin
 		}
 	}
 	line := Line{Intercept: Mean(a, o), Slope: Mean(b, o)}
-	line.Intercept.Method = "Student's t on intercepts of the units' lines"
-	line.Slope.Method = "Student's t on slopes of the units' lines"
 	bent := false
 	for _, d := range deviation {
 		m := mean(d)

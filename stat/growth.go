@@ -77,7 +77,7 @@ const Steadily = 0.75
 
 // slows reports whether the later half rises less than the earlier one.
 func (g Growth) slows() bool {
-	return g.Early.Defined() && g.Late.Defined() && (mover(g.Early, g.Late).High < 0 || g.Late.Value < Steadily*g.Early.Value)
+	return g.Early.Defined() && g.Late.Defined() && (Apart(g.Early, g.Late).High < 0 || g.Late.Value < Steadily*g.Early.Value)
 }
 
 // Needs returns how long a series would have to be, at the same spread, for an answer.

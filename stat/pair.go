@@ -18,9 +18,7 @@ func Difference(pairs []Pair, o Options) Estimate {
 	for i, p := range pairs {
 		d[i] = p.Test - p.Base
 	}
-	e := Mean(d, o.differing(1, 1))
-	e.Method = "Student's t on differences inside blocks"
-	return e
+	return Mean(d, o.differing(1, 1))
 }
 
 // RelativeDifference estimates test/baseline - 1, a plain fraction: the
@@ -39,7 +37,6 @@ func RelativeDifference(pairs []Pair, o Options) Estimate {
 	}
 	e := Mean(r, o.differing(base, test))
 	e.Value, e.Low, e.High = math.Expm1(e.Value), math.Expm1(e.Low), math.Expm1(e.High)
-	e.Method = "Student's t on log ratios inside blocks"
 	return e
 }
 

@@ -44,7 +44,6 @@ const FarTail = 0.9
 func PooledQuantile(units []Counts, q float64, o Options) Estimate {
 	p := newPool(units)
 	e := p.begin(q, o)
-	e.Method = "Student's t on the pooled quantile, leaving out each block, and on the share beyond it"
 	if math.IsNaN(e.Value) {
 		return e
 	}
@@ -91,7 +90,6 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 	}
 	base, test := newPool(bases), newPool(tests)
 	difference, other := base.begin(q, o), test.begin(q, o)
-	difference.Method = "Student's t on the difference of pooled quantiles, leaving out each block"
 	if lost > 0 {
 		difference.warn(noteLostBlocks, lost, len(units))
 	}
@@ -103,7 +101,6 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 		return difference, difference
 	}
 	relative = difference
-	relative.Method = "Student's t on the ratio of pooled quantiles, leaving out each block"
 	difference.jackknife(len(bases), o.differing(1, 1), func(out int) float64 { return test.quantile(q, out) - base.quantile(q, out) })
 	if q >= FarTail && difference.Defined() {
 		low, high := recovered(base, test, q, difference.Level)

@@ -29,8 +29,7 @@ func Regression(points []FitPoint, o Options) Line {
 // jackknifed is an estimate of a line with the same of all points but one each.
 func jackknifed(value float64, without []float64, o Options) Estimate {
 	n := float64(len(without))
-	e := Estimate{Value: value, Low: math.Inf(-1), High: math.Inf(1), SE: math.NaN(), Level: o.level(), Blocks: len(without),
-		Method: "Student's t on jackknifed standard errors"}
+	e := Estimate{Value: value, Low: math.Inf(-1), High: math.Inf(1), SE: math.NaN(), Level: o.level(), Blocks: len(without)}
 	if n < 4 || slices.ContainsFunc(without, func(v float64) bool { return !Finite(v) }) {
 		return e
 	}

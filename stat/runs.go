@@ -22,20 +22,15 @@ func BetweenRuns(a, b []float64, o Options) Estimate {
 		}
 		e := newRunSamples(x, y, o).difference()
 		e.Value, e.Low, e.High = math.Expm1(e.Value), math.Expm1(e.Low), math.Expm1(e.High)
-		e.Method = "Welch's t on logarithms of runs' values"
 		return e
 	}
-	e := newRunSamples(a, b, o).ratio()
-	e.Method = "Fieller's interval on runs' values"
-	return e
+	return newRunSamples(a, b, o).ratio()
 }
 
 // BetweenRunsDifference estimates the mean of runs b minus that of runs a, with
 // Welch's interval from run to run; see [BetweenRuns] for sides of one run.
 func BetweenRunsDifference(a, b []float64, o Options) Estimate {
-	e := newRunSamples(a, b, o).difference()
-	e.Method = "Welch's t on runs' values"
-	return e
+	return newRunSamples(a, b, o).difference()
 }
 
 // newRunSamples is newTwoSamples, except that a side with one value gets the

@@ -25,8 +25,7 @@ const (
 // Values that are not finite are left out, with a warning.
 func Slope(points []SeriesPoint, o Options) Estimate {
 	kept := slices.DeleteFunc(slices.Clone(points), func(p SeriesPoint) bool { return !Finite(p.X) || !Finite(p.Y) })
-	e := Estimate{Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), SE: math.NaN(), Level: o.level(), Blocks: len(kept),
-		Method: "Theil and Sen's slope, for values that resemble their neighbours"}
+	e := Estimate{Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), SE: math.NaN(), Level: o.level(), Blocks: len(kept)}
 	if lost := len(points) - len(kept); lost > 0 {
 		e.warn(noteLostWindows, lost, len(points))
 	}

@@ -16,23 +16,18 @@ func StepSize(before, after []float64, o Options) Estimate {
 	x, y := logarithms(before), logarithms(after)
 	if x == nil || y == nil {
 		x, y = drawnIn(before, after)
-		e := oneVariance(x, y, o).ratio()
-		e.Method = "Fieller's interval on runs' values, of one variance"
-		return e
+		return oneVariance(x, y, o).ratio()
 	}
 	x, y = drawnIn(x, y)
 	e := oneVariance(x, y, o).difference()
 	e.Value, e.Low, e.High = math.Expm1(e.Value), math.Expm1(e.Low), math.Expm1(e.High)
-	e.Method = "Student's t on logarithms of runs' values"
 	return e
 }
 
 // StepDifference is StepSize in the unit of the values.
 func StepDifference(before, after []float64, o Options) Estimate {
 	x, y := drawnIn(before, after)
-	e := oneVariance(x, y, o).difference()
-	e.Method = "Student's t on runs' values"
-	return e
+	return oneVariance(x, y, o).difference()
 }
 
 // drawnIn returns the values of two sides, with outliers of each side drawn in

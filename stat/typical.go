@@ -28,7 +28,7 @@ func Typical(values []float64, o Options) Estimate {
 	n := len(x)
 	e := Estimate{
 		Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1),
-		SE: math.NaN(), Level: o.level(), Blocks: n, Method: "interpolated order statistics of blocks",
+		SE: math.NaN(), Level: o.level(), Blocks: n,
 	}
 	if lost > 0 {
 		e.warn(noteLostBlocks, lost, len(values))

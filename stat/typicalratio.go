@@ -17,7 +17,7 @@ func TypicalRatio(a, b []float64, o Options) Estimate {
 	for _, e := range []*Estimate{&x, &y} {
 		e.Value, e.Low, e.High = math.Log(e.Value), math.Log(e.Low), math.Log(e.High)
 	}
-	e := mover(x, y)
+	e := Apart(x, y)
 	e.Value, e.Low, e.High = math.Expm1(e.Value), math.Expm1(e.Low), math.Expm1(e.High)
 	return e
 }
@@ -25,19 +25,12 @@ func TypicalRatio(a, b []float64, o Options) Estimate {
 // TypicalDifference estimates the median of b minus that of a, with an interval combined
 // in the same way.
 func TypicalDifference(a, b []float64, o Options) Estimate {
-	return mover(Typical(a, o), Typical(b, o))
+	return Apart(Typical(a, o), Typical(b, o))
 }
 
 // Apart returns y minus x for independent estimates, with an interval combined from
 // both.
 func Apart(x, y Estimate) Estimate {
-	e := mover(x, y)
-	e.Method = "both intervals together (MOVER)"
-	return e
-}
-
-// mover returns y - x, with an interval combined from both.
-func mover(x, y Estimate) Estimate {
 	e := Estimate{Value: y.Value - x.Value, Level: x.Level}
 	e.Low = e.Value - math.Hypot(y.Value-y.Low, x.High-x.Value)
 	e.High = e.Value + math.Hypot(y.High-y.Value, x.Value-x.Low)
@@ -45,7 +38,7 @@ func mover(x, y Estimate) Estimate {
 }
 
 func typicalChange(e, x, y Estimate) Estimate {
-	e.SE, e.Blocks, e.Method = math.NaN(), min(x.Blocks, y.Blocks), "both medians' intervals together (MOVER)"
+	e.SE, e.Blocks = math.NaN(), min(x.Blocks, y.Blocks)
 	if e.Low < e.High && Finite(e.High-e.Low) {
 		e.SE = (e.High - e.Low) / 2 / tQuantile(1-(1-e.Level)/2, float64(max(1, x.Blocks+y.Blocks-2)))
 	}

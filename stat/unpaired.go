@@ -6,9 +6,7 @@ import "math"
 // such as those of two runs, with Welch's interval (unequal variances; degrees
 // of freedom after Satterthwaite). It is less precise than a paired difference.
 func Unpaired(a, b []float64, o Options) Estimate {
-	e := newTwoSamples(a, b, o).difference()
-	e.Method = "Welch's t on blocks of two runs"
-	return e
+	return newTwoSamples(a, b, o).difference()
 }
 
 // UnpairedRatio estimates mean(b)/mean(a) - 1 for unpaired blocks: how much
@@ -18,9 +16,7 @@ func Unpaired(a, b []float64, o Options) Estimate {
 // It is unbounded, with a warning, if the mean of a may be zero, as a ratio to
 // zero does not exist. A negative mean of a gives no ratio either.
 func UnpairedRatio(a, b []float64, o Options) Estimate {
-	e := newTwoSamples(a, b, o).ratio()
-	e.Method = "Fieller's interval on blocks of two runs"
-	return e
+	return newTwoSamples(a, b, o).ratio()
 }
 
 // difference returns the mean of b minus the mean of a.
