@@ -181,7 +181,7 @@ func levelPoint(l Layout, c record.CellSummary, y, low, high float64, s Scale, t
 func LatencyCharts(f record.Findings) []Chart {
 	l := LayoutOf(f)
 	curves := func(c record.CellSummary) Curves {
-		return Curves{c.Cell, c.Percentiles, c.CDF, c.Requests}
+		return Curves{c.Percentiles, c.CDF, c.Requests}
 	}
 	var out []Chart
 	for _, slice := range l.Slices(func(c record.CellSummary) bool { return c.Valid > 0 && len(c.Percentiles) > 0 }) {
@@ -192,7 +192,6 @@ func LatencyCharts(f record.Findings) []Chart {
 
 // Curves is a cell's distribution of times in microseconds.
 type Curves struct {
-	Cell             record.Cell
 	Percentiles, CDF []record.CurvePoint
 	Samples          int64
 }

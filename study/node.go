@@ -159,7 +159,7 @@ func (s *source) node(t *yamltree.Node) *Node {
 }
 
 // inField records path as the field of a value and of everything below it.
-func (n *Node) inField(path string) *Node {
+func (n *Node) inField(path string) {
 	n.Pos.Field = path
 	for i, v := range n.Values {
 		switch n.Kind {
@@ -170,7 +170,6 @@ func (n *Node) inField(path string) *Node {
 			v.inField(fmt.Sprintf("%s[%d]", path, i))
 		}
 	}
-	return n
 }
 
 // style selects how a value is written.

@@ -152,7 +152,7 @@ func (t *Timeline) Plan() []Occurrence {
 	var out []Occurrence
 	for i, s := range t.Steps {
 		for turn := range max(1, s.Times) {
-			o := Occurrence{Step: i, Turn: turn, Name: s.Name, Begin: s.At + time.Duration(turn)*s.Every, When: s.When, For: s.For, Action: s.Action}
+			o := Occurrence{Step: i, Name: s.Name, Begin: s.At + time.Duration(turn)*s.Every, When: s.When, For: s.For, Action: s.Action}
 			if turn > 0 {
 				o.Name = fmt.Sprintf("%s#%d", s.Name, turn+1)
 			}

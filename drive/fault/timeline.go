@@ -29,7 +29,6 @@ type Step struct {
 // Occurrence is one execution of a step.
 type Occurrence struct {
 	Step  int    // index in Timeline.Steps
-	Turn  int    // from 0
 	Name  string // the step's, with "#2" for its second turn and so on
 	Begin time.Duration
 	// End is when it is reverted; 0 means at the end of the trial.

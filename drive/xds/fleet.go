@@ -34,7 +34,6 @@ type Fleet struct {
 	cancel context.CancelFunc
 	owned  sync.WaitGroup // every goroutine of the fleet
 
-	start       time.Time
 	connected   atomic.Int64
 	synced      atomic.Int64
 	everSynced  atomic.Int64
@@ -88,7 +87,7 @@ func start(ctx context.Context, spec Spec, first *joining) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{
-		spec: spec, catalogue: newCatalogue(spec.Mode == ModeDelta), proxies: make([]proxy, len(spec.Proxies)), start: time.Now(),
+		spec: spec, catalogue: newCatalogue(spec.Mode == ModeDelta), proxies: make([]proxy, len(spec.Proxies)),
 		joining: first, reconnects: map[string]int64{}, waiting: map[int32]string{}, random: rand.New(rand.NewPCG(spec.Seed, 0x6d657368)),
 	}
 	if err := f.prepareSecurity(ctx); err != nil {

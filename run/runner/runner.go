@@ -120,8 +120,6 @@ type Event struct {
 // Outcome is the result of a run.
 type Outcome struct {
 	Dir    string
-	Plan   *study.Plan
-	Header record.Header
 	Trials int    // completed in the whole run, including earlier ones
 	Blocks int    // whole blocks
 	Stop   string // why the run ended
@@ -143,7 +141,7 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	defer func() { err = errors.Join(err, r.dir.Close()) }()
 	ctx = podwait.Reporting(ctx, func(text string) { r.tell(Event{Stage: StageWait, Text: text}) })
 	outcome := func() Outcome {
-		return Outcome{Dir: r.dir.Path(), Plan: r.plan, Header: r.header, Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
+		return Outcome{Dir: r.dir.Path(), Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
 	}
 	if o.Resume && !r.searches() {
 		if r.stop = r.enough(r.wholeBlocks()); r.stop != "" {

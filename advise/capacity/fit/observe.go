@@ -20,10 +20,10 @@ import (
 
 // Observation is what one trial measured. Times are in seconds; NaN means not measured.
 type Observation struct {
-	Run, Study, Trial, Cell string
-	levels                  record.Cell
-	on                      machines
-	For                     int // ForAll or another
+	Run, Trial, Cell string
+	levels           record.Cell
+	on               machines
+	For              int // ForAll or another
 
 	Proxies, Namespaces, Replicas, Throttle, ChangesMade int
 	Services                                             float64 // at the middle of the window
@@ -110,7 +110,7 @@ func observe(run record.Run, t *record.Trial, events []*record.Event) (*Observat
 	if why := unlike(l); why.Code != "" {
 		return nil, why
 	}
-	o := &Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell, on: machinesOf(t),
+	o := &Observation{Run: run.Header.RunID, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell, on: machinesOf(t),
 		Proxies: c.Proxies, Namespaces: max(1, l.Namespaces), Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
 		DebounceAfter: l.DebounceAfter.Seconds(), DebounceMax: l.DebounceMax.Seconds(), Direct: !l.EDSDebounce,
 		CPU: t.CPU[record.PartControl].TotalS(), Simulator: c.Simulator.TotalS(), Idle: math.NaN(), Memory: memoryOf(t)}

@@ -84,7 +84,6 @@ type replica struct {
 
 	nextStream float64 // when the next stream may be accepted
 	lastEmpty  float64
-	connecting int
 }
 
 func newReplica(in *Input, proxies, returning []int) *replica {
@@ -111,7 +110,6 @@ func newReplica(in *Input, proxies, returning []int) *replica {
 	r.rng.Shuffle(len(r.entities), func(i, j int) { r.entities[i], r.entities[j] = r.entities[j], r.entities[i] })
 	for i := range r.entities {
 		if e := &r.entities[i]; e.state == away {
-			r.connecting++
 			e.since = in.StormAt
 			r.alarm(in.StormAt+r.rng.Float64()*firstBackoff, alarmAttempt, int32(i))
 		}

@@ -277,7 +277,6 @@ func (r *replica) ring() {
 func (r *replica) connected(who int32) {
 	e := &r.entities[who]
 	class := &r.in.Classes[e.class]
-	r.connecting--
 	r.out.CPU += class.Connect * float64(e.weight)
 	r.out.Connecting.Add(r.now+class.Apply-e.since, float64(e.weight))
 	e.acked = r.in.StormAt

@@ -117,7 +117,6 @@ type Resource struct {
 	// from the body.
 	Name    []byte
 	Version []byte // delta only
-	TypeURL []byte // of the body
 	Body    []byte
 }
 
@@ -146,7 +145,7 @@ func parseResource(b []byte) (Resource, error) {
 		case resourceName:
 			r.Name = f.bytes
 		case resourceAny:
-			r.TypeURL, r.Body, err = parseAny(f.bytes)
+			r.Body, err = anyBody(f.bytes)
 		}
 		return err
 	})
@@ -156,30 +155,25 @@ func parseResource(b []byte) (Resource, error) {
 func parseAnyResource(b []byte, typeURL string) (Resource, error) {
 	var r Resource
 	var err error
-	if r.TypeURL, r.Body, err = parseAny(b); err != nil {
+	if r.Body, err = anyBody(b); err != nil {
 		return r, err
 	}
 	r.Name, err = Name(typeURL, r.Body)
 	return r, err
 }
 
-// parseAny reads a google.protobuf.Any.
-func parseAny(b []byte) (typeURL, value []byte, err error) {
+// anyBody returns the value of a google.protobuf.Any.
+func anyBody(b []byte) (value []byte, err error) {
 	err = each("any", b, func(f field) error {
-		if f.num == anyTypeURL || f.num == anyValue {
-			if err := f.wantBytes("any"); err != nil {
-				return err
-			}
+		if f.num != anyTypeURL && f.num != anyValue {
+			return nil
 		}
-		switch f.num {
-		case anyTypeURL:
-			typeURL = f.bytes
-		case anyValue:
+		if f.num == anyValue {
 			value = f.bytes
 		}
-		return nil
+		return f.wantBytes("any")
 	})
-	return typeURL, value, err
+	return value, err
 }
 
 // Name returns the name in a resource's body: field 1 of clusters, listeners,

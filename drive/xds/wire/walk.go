@@ -24,7 +24,6 @@ type field struct {
 	kind   protowire.Type
 	bytes  []byte
 	number uint64
-	start  int // offset of the value in the message
 }
 
 // cursor walks the fields of a message.
@@ -44,11 +43,10 @@ func (c *cursor) next() (f field, ok bool, err error) {
 		return field{}, false, c.fail("tag", n)
 	}
 	c.at += n
-	f = field{num: num, kind: kind, start: c.at}
+	f = field{num: num, kind: kind}
 	switch kind {
 	case protowire.BytesType:
 		f.bytes, n = protowire.ConsumeBytes(c.b[c.at:])
-		f.start = c.at + n - len(f.bytes)
 	case protowire.VarintType:
 		f.number, n = protowire.ConsumeVarint(c.b[c.at:])
 	default:

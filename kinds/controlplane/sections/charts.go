@@ -21,7 +21,7 @@ func convergenceCharts(f record.Findings) []report.Chart {
 	}) {
 		out = append(out, report.DistributionCharts(l, slice, "convergence", "changes and proxies",
 			func(c record.CellSummary) report.Curves {
-				return report.Curves{Cell: c.Cell, Percentiles: c.Control.Percentiles, CDF: c.Control.CDF,
+				return report.Curves{Percentiles: c.Control.Percentiles, CDF: c.Control.CDF,
 					Samples: c.Control.Acknowledged}
 			})...)
 		for _, c := range slice.Cells {

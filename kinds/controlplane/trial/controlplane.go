@@ -58,7 +58,6 @@ type controlPlane struct {
 	config *rest.Config
 	tell   func(runner.Event)
 	say    func(format string, args ...any)
-	label  func(record.Cell) string // for users
 }
 
 // deployControl creates the namespace and the roles, and waits until they answer. On error it
@@ -70,7 +69,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 		return nil, err
 	}
 	config := o.Lab.RESTConfig()
-	c = &controlPlane{Site: s, o: o, study: o.Study, mesh: o.Control, config: config, label: r.Plan.Label, profiled: map[string]bool{}, wanted: controlplane.Simulators(r.Plan), slices: controlplane.EndpointSlices(r.Plan), tell: r.Tell,
+	c = &controlPlane{Site: s, o: o, study: o.Study, mesh: o.Control, config: config, profiled: map[string]bool{}, wanted: controlplane.Simulators(r.Plan), slices: controlplane.EndpointSlices(r.Plan), tell: r.Tell,
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
 		}}

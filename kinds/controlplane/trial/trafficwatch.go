@@ -248,10 +248,10 @@ func (b *addressBook) went() int {
 
 // met describes what a request met at removed addresses.
 type met struct {
-	phantom, failed bool
-	lost            time.Duration // in failed attempts at removed addresses
-	answered        bool          // by any attempt, without an error
-	refused         bool          // the caller saw it fail
+	failed   bool
+	lost     time.Duration // in failed attempts at removed addresses
+	answered bool          // by any attempt, without an error
+	refused  bool          // the caller saw it fail
 }
 
 // exposure counts the attempts that went to addresses already removed, and the outcomes of their
@@ -286,7 +286,6 @@ func exposure(lines []mesh.AttemptLine, book *addressBook, ahead time.Duration) 
 			r = &met{}
 			requests[l.ID] = r
 		}
-		r.phantom = true
 		if !l.OK() {
 			r.failed = true
 			r.lost += time.Duration(l.TookMS) * time.Millisecond

@@ -66,7 +66,6 @@ func resourceOf(kind string) schema.GroupVersionResource {
 // trial is one running trial.
 type trial struct {
 	*stage
-	job     runner.Job
 	levels  ingress.Levels
 	churn   *ingress.Churn
 	of      mesh.Ingress
@@ -80,7 +79,7 @@ type trial struct {
 
 // Measure implements [runner.Stage].
 func (st *stage) Measure(ctx context.Context, job runner.Job) (done runner.Completed, err error) {
-	t := &trial{stage: st, job: job, churn: ingress.Of(st.d.Study),
+	t := &trial{stage: st, churn: ingress.Of(st.d.Study),
 		out: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC(), Warmup: record.Warmup{Steady: true}}}
 	done.Trial = t.out
 	if t.levels, err = ingress.LevelsOf(job.Cell); err != nil {
