@@ -39,14 +39,14 @@ func RunAttempt(ctx context.Context, o RunOptions, namespace, run string) error 
 		return err
 	}
 	o.detachedRun = run
-	switch hopeless := report.Hopeless(); {
-	case hopeless == nil:
+	switch exhausted := report.Exhausted(); {
+	case exhausted == nil:
 		err = o.attempt(ctx, report)
 	case report.Reverts():
-		err = o.lastRevert(ctx, hopeless)
+		err = o.lastRevert(ctx, exhausted)
 	default:
-		err = errs.WithHint(hopeless, "%s; meshtrial cluster restore reverts what is left in the cluster",
-			errs.Hint(hopeless))
+		err = errs.WithHint(exhausted, "%s; meshtrial cluster restore reverts what is left in the cluster",
+			errs.Hint(exhausted))
 	}
 	report.End(ctx, err)
 	return err
@@ -60,7 +60,7 @@ func (o *RunOptions) lastRevert(ctx context.Context, failed error) error {
 		o.Wait = 2 * journal.Lapse // for the lost pod's Lease; a run that has taken it since has reverted everything
 		err = Revert(ctx, *o)
 	}
-	return detached.Last(errors.Join(failed, err))
+	return detached.Final(errors.Join(failed, err))
 }
 
 // fetchHint says how to get at a detached run's directory, whose path only its pod knows.
@@ -79,13 +79,13 @@ func (o *RunOptions) attempt(ctx context.Context, report *detached.Reporter) err
 		report.Trial(ctx) // the trial is on the volume: a next pod would find it
 		return nil
 	}
-	return lastIfFutile(Run(ctx, *o))
+	return finalIfFatal(Run(ctx, *o))
 }
 
-// lastIfFutile has no other pod try a run of which no further trial could be carried through.
-func lastIfFutile(err error) error {
-	if runner.IsFutile(err) {
-		return detached.Last(err)
+// finalIfFatal has no other pod try a run of which no further trial could be carried through.
+func finalIfFatal(err error) error {
+	if runner.IsFatal(err) {
+		return detached.Final(err)
 	}
 	return err
 }

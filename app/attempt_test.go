@@ -69,16 +69,16 @@ func TestTakeUp(t *testing.T) {
 }
 
 // A run in which no further trial could be completed is not tried again.
-func TestLastIfFutile(t *testing.T) {
+func TestFinalIfFatal(t *testing.T) {
 	failed := errors.New("no waypoint")
-	if err := lastIfFutile(failed); err != failed {
+	if err := finalIfFatal(failed); err != failed {
 		t.Errorf("a failure that the next pod may not have: %v", err)
 	}
-	if err := lastIfFutile(nil); err != nil {
+	if err := finalIfFatal(nil); err != nil {
 		t.Errorf("no failure: %v", err)
 	}
-	last := errs.Code(detached.Last(failed))
-	err := lastIfFutile(fmt.Errorf("the run did not finish: %w", runner.Futile(failed)))
+	last := errs.Code(detached.Final(failed))
+	err := finalIfFatal(fmt.Errorf("the run did not finish: %w", runner.Fatal(failed)))
 	if !errors.Is(err, failed) || errs.Code(err) != last || last == errs.CodeFailure {
 		t.Errorf("code %d, want %d: %v", errs.Code(err), last, err)
 	}

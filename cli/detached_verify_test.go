@@ -116,9 +116,9 @@ func TestDetached(t *testing.T) {
 	nothingDetached(t, l)
 }
 
-// TestDetachedHopeless: a run whose pods were lost too often ends with the next one, which puts
+// TestDetachedExhausted: a run whose pods were lost too often ends with the next one, which puts
 // back what they left, and says why; no other pod is made.
-func TestDetachedHopeless(t *testing.T) {
+func TestDetachedExhausted(t *testing.T) {
 	m, l := labtest.Shared(t)
 	begun := detach(t, m, "run", labtest.Study(t, detachedStudy), "--detach", "--json", "--wait", "20m")
 	waitFor(t, "the run's pod", func() bool { all := detachedRuns(t, m); return len(all) == 1 && all[0].Attempts == 1 })

@@ -17,7 +17,7 @@ import (
 )
 
 // WaitDeployment waits until all replicas of a Deployment's newest version are available and
-// no older ones exist. It ends early if waiting is futile: see internal/podwait.
+// no older ones exist. It ends early if the wait cannot succeed: see internal/podwait.
 func WaitDeployment(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
 	maker := podstate.Object{Kind: "Deployment", Namespace: namespace, Name: name}
 	return podwait.Until(ctx, client, namespace, maker.String(), func(ctx context.Context) (podwait.Seen, error) {

@@ -127,7 +127,7 @@ func TestWaitDeploymentBesideOldPods(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			err := WaitDeployment(ctx, client, "ns", "istiod")
-			if hopeless := (*podwait.Hopeless)(nil); err == nil || errors.As(err, &hopeless) != c.ends {
+			if terminal := (*podwait.TerminalError)(nil); err == nil || errors.As(err, &terminal) != c.ends {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
@@ -151,8 +151,8 @@ func TestWaitDeploymentRefused(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		err := WaitDeployment(ctx, client, "ns", "load")
-		var hopeless *podwait.Hopeless
-		if !errors.As(err, &hopeless) || hopeless.Problem.Code != podstate.Refused || !strings.Contains(err.Error(), "Deployment ns/load cannot make its pods: ") || time.Since(began) > 21*time.Second {
+		var terminal *podwait.TerminalError
+		if !errors.As(err, &terminal) || terminal.Problem.Code != podstate.Refused || !strings.Contains(err.Error(), "Deployment ns/load cannot make its pods: ") || time.Since(began) > 21*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})

@@ -25,7 +25,7 @@ func TestAwaitOnSharedCluster(t *testing.T) {
 				Reason: "FailedCreate", Message: "exceeded quota: small", LastTimestamp: metav1.NewTime(time.Now().Add(time.Second)),
 				InvolvedObject: corev1.ObjectReference{Kind: "ReplicaSet", Namespace: namespace, Name: "web-1"}})}
 			_, err := w.await(ctx, Sizes{Namespaces: 1, Services: 1, EndpointsPerService: 1})
-			if hopeless := (*podwait.Hopeless)(nil); errors.As(err, &hopeless) != ends || err == nil {
+			if terminal := (*podwait.TerminalError)(nil); errors.As(err, &terminal) != ends || err == nil {
 				t.Errorf("in %s: %v", namespace, err)
 			}
 		})

@@ -114,13 +114,13 @@ func Beside(ctx context.Context, client kubernetes.Interface, namespace, what st
 		}
 	})
 	err := wait(limited)
-	hopeless := (*Hopeless)(nil)
-	if err != nil && ctx.Err() == nil && errors.As(context.Cause(limited), &hopeless) {
-		err = hopeless
+	terminal := (*TerminalError)(nil)
+	if err != nil && ctx.Err() == nil && errors.As(context.Cause(limited), &terminal) {
+		err = terminal
 	}
 	stop(nil)
 	beside.Wait()
-	if err == nil || hopeless != nil {
+	if err == nil || terminal != nil {
 		return err
 	}
 	w.seen = look()
@@ -184,7 +184,7 @@ func (w *Watch) Look(ctx context.Context, seen Seen) error {
 	}
 	w.judge(now)
 	if len(w.last) > 0 && w.last[0].Ends {
-		return w.hopeless(w.last[0].Problem)
+		return w.terminal(w.last[0].Problem)
 	}
 	if now.Sub(w.began) >= ShownAfter {
 		w.show(ctx, now)
@@ -212,8 +212,8 @@ func (w *Watch) readEvents(ctx context.Context) {
 	w.events = found.Items
 }
 
-// hopeless returns the error of a wait that a problem ends.
-func (w *Watch) hopeless(p podstate.Problem) error {
+// terminal returns the error of a wait that a problem ends.
+func (w *Watch) terminal(p podstate.Problem) error {
 	err := fmt.Errorf("wait for %s: %s", w.what, p)
 	if p.Code == podstate.ImageName {
 		err = errs.WithCode(err, errs.CodeUsage)
@@ -221,18 +221,18 @@ func (w *Watch) hopeless(p podstate.Problem) error {
 	if hint := p.Hint(); hint != "" {
 		err = errs.WithHint(err, "%s", hint)
 	}
-	return &Hopeless{Problem: p, err: err}
+	return &TerminalError{Problem: p, err: err}
 }
 
-// Hopeless is the error of a wait that ended early because it could not succeed.
-type Hopeless struct {
+// TerminalError is the error of a wait that ended early because it could not succeed.
+type TerminalError struct {
 	Problem podstate.Problem
 	err     error
 }
 
-func (h *Hopeless) Error() string { return h.err.Error() }
+func (e *TerminalError) Error() string { return e.err.Error() }
 
-func (h *Hopeless) Unwrap() error { return h.err }
+func (e *TerminalError) Unwrap() error { return e.err }
 
 // show reports new problems or, if there are none, reports the progress of the wait once.
 func (w *Watch) show(ctx context.Context, now time.Time) {

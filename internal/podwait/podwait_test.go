@@ -120,8 +120,8 @@ func TestUntil(t *testing.T) {
 					return seen, nil
 				})
 				took := time.Since(began)
-				var hopeless *Hopeless
-				if errors.As(err, &hopeless) != (c.code != "") || hopeless != nil && (hopeless.Problem.Code != c.code || errs.Hint(err) == "") {
+				var terminal *TerminalError
+				if errors.As(err, &terminal) != (c.code != "") || terminal != nil && (terminal.Problem.Code != c.code || errs.Hint(err) == "") {
 					t.Errorf("%v (hint %q), want code %q", err, errs.Hint(err), c.code)
 				}
 				if c.code == "" && !errors.Is(err, context.DeadlineExceeded) {
@@ -239,8 +239,8 @@ func TestBeside(t *testing.T) {
 			return Seen{State: "0 of 1", Pods: []corev1.Pod{p}}
 		}
 		forever := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
-		var hopeless *Hopeless
-		if err := Beside(t.Context(), client, "ns", "services", look, forever); !errors.As(err, &hopeless) || errs.Code(err) != errs.CodeUsage {
+		var terminal *TerminalError
+		if err := Beside(t.Context(), client, "ns", "services", look, forever); !errors.As(err, &terminal) || errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%v", err)
 		}
 		if err := Beside(t.Context(), client, "ns", "services", look, func(context.Context) error { return nil }); err != nil {

@@ -74,13 +74,13 @@ spec: {minReadySeconds: 5, selector: {matchLabels: {app: web}}, template: {metad
 			err := lab.WaitDeployment(ctx, client, "waits-"+c.name, "web")
 			took := time.Since(began)
 			t.Logf("%s: after %v: %v\n  shown: %q", c.name, took, err, shown)
-			var hopeless *podwait.Hopeless
+			var terminal *podwait.TerminalError
 			switch {
 			case err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "wait for Deployment waits-"+c.name+"/web"):
 				t.Errorf("%s: %v, want %q", c.name, err, c.says)
-			case errors.As(err, &hopeless) && (hopeless.Problem.Code != c.code || took > c.ends):
-				t.Errorf("%s: code %s after %v", c.name, hopeless.Problem.Code, took)
-			case hopeless == nil && (c.ends < limit || !errors.Is(err, context.DeadlineExceeded)):
+			case errors.As(err, &terminal) && (terminal.Problem.Code != c.code || took > c.ends):
+				t.Errorf("%s: code %s after %v", c.name, terminal.Problem.Code, took)
+			case terminal == nil && (c.ends < limit || !errors.Is(err, context.DeadlineExceeded)):
 				t.Errorf("%s: it waited for %v: %v", c.name, took, err)
 			}
 			if took > podwait.ShownAfter+5*time.Second && len(shown) == 0 {

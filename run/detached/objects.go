@@ -39,10 +39,10 @@ const (
 	// retries is how often a failed pod is replaced, with increasing delay. Evicted, drained
 	// and gracefully deleted pods do not count.
 	retries = 4
-	// codeHopeless is the exit code of a hopeless run's pod ([Last]). The run itself fails
+	// codeFinal is the exit code of the last pod of a run ([Final]). The run itself fails
 	// with the code of its error, which would not let the Job distinguish it from failures
 	// that a retry may avoid.
-	codeHopeless = 9
+	codeFinal = 9
 	// replaceEnded creates the next pod only after the previous one has ended.
 	replaceEnded = "Failed"
 	// afterRestored is the time that a run needs in addition to reverting its changes.
@@ -148,7 +148,7 @@ func (s Spec) object(version, kind, namespace, name string, fields map[string]an
 }
 
 // job returns the run's Job. Its pod ends with the exit codes of `meshtrial run`: errors that
-// a retry cannot fix (2, [codeHopeless]) and verdicts (3, 4) end the Job.
+// a retry cannot fix (2, [codeFinal]) and verdicts (3, 4) end the Job.
 func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructured, error) {
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.pod(secret))
 	if err != nil {
@@ -165,7 +165,7 @@ func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructu
 		"podFailurePolicy": map[string]any{"rules": []any{
 			map[string]any{"action": "Ignore", "onPodConditions": []any{map[string]any{"type": string(corev1.DisruptionTarget), "status": "True"}}},
 			ends("Ignore", int64(errs.CodeInterrupted)),
-			ends("FailJob", int64(errs.CodeUsage), int64(errs.CodeAssertion), int64(errs.CodeInvalid), int64(codeHopeless)),
+			ends("FailJob", int64(errs.CodeUsage), int64(errs.CodeAssertion), int64(errs.CodeInvalid), int64(codeFinal)),
 		}},
 		"template": template,
 	}})

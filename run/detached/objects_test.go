@@ -112,7 +112,7 @@ func jobOf(t *testing.T, all []*unstructured.Unstructured) (j job) {
 	return j
 }
 
-// A lost pod is replaced. A run that has its result, was rejected or is hopeless is not
+// A lost pod is replaced. A run that has its result, was rejected or cannot succeed is not
 // retried.
 func TestJobEndsWithTheRun(t *testing.T) {
 	job := objectsOf(t, spec(t), nil)
@@ -127,7 +127,7 @@ func TestJobEndsWithTheRun(t *testing.T) {
 		}
 		return "" // retried that often
 	}
-	for code, want := range map[int64]string{errs.CodeFailure: "", 137: "", errs.CodeInterrupted: "Ignore", errs.CodeUsage: "FailJob", errs.CodeAssertion: "FailJob", errs.CodeInvalid: "FailJob", codeHopeless: "FailJob"} {
+	for code, want := range map[int64]string{errs.CodeFailure: "", 137: "", errs.CodeInterrupted: "Ignore", errs.CodeUsage: "FailJob", errs.CodeAssertion: "FailJob", errs.CodeInvalid: "FailJob", codeFinal: "FailJob"} {
 		if got := does(code); got != want {
 			t.Errorf("exit code %d: %q, want %q", code, got, want)
 		}

@@ -34,8 +34,8 @@ type Kept struct {
 	Exit *int `json:"exit,omitempty"`
 	// Error is the error of the last pod.
 	Error string `json:"error,omitempty"`
-	// Hopeless means that no other pod should follow.
-	Hopeless bool `json:"hopeless,omitempty"`
+	// Final means that no other pod should follow.
+	Final bool `json:"hopeless,omitempty"`
 }
 
 const keptKey = "run.json"
@@ -137,7 +137,7 @@ func (j *job) run(pod *corev1.Pod, kept Kept) Run {
 		r.State = Stopped
 	case pod == nil && kept.Attempts == 0:
 		r.State = Waiting
-	case pod != nil && over(pod) && (answered || kept.Hopeless || kept.Exit != nil && (*kept.Exit == errs.CodeOK || *kept.Exit == errs.CodeUsage)):
+	case pod != nil && over(pod) && (answered || kept.Final || kept.Exit != nil && (*kept.Exit == errs.CodeOK || *kept.Exit == errs.CodeUsage)):
 		r.State = Running // its Job has not reported its end yet
 	case pod == nil || over(pod) || pod.DeletionTimestamp != nil:
 		r.State = Moving
@@ -370,22 +370,22 @@ func (r *Reporter) Has(ctx context.Context, trials int) {
 // behind.
 const mostLost, mostReverting = 5, 3
 
-// Hopeless returns an error if the next attempt would end like the previous ones.
-func (r *Reporter) Hopeless() error {
+// Exhausted returns an error if the next attempt would end like the previous ones.
+func (r *Reporter) Exhausted() error {
 	if r.kept.Lost < mostLost {
 		return nil
 	}
-	return Last(errs.WithHint(fmt.Errorf("the last %d pods of the run were killed or evicted before they completed another trial", r.kept.Lost),
+	return Final(errs.WithHint(fmt.Errorf("the last %d pods of the run were killed or evicted before they completed another trial", r.kept.Lost),
 		"the namespace's events or the pods' status show why (nodes may lack memory or disk); meshtrial runs fetch %s fetches what was measured, which can be resumed", r.run))
 }
 
-// Reverts reports whether the pod of a hopeless run should revert what the previous ones left
+// Reverts reports whether the pod of an exhausted run should revert what the previous ones left
 // behind: not if several were lost while doing so.
 func (r *Reporter) Reverts() bool { return r.kept.Lost < mostLost+mostReverting }
 
-// Last gives an attempt's error the exit code at which the Job creates no further pod. It
+// Final gives an attempt's error the exit code at which the Job creates no further pod. It
 // returns nil if err is nil.
-func Last(err error) error { return errs.WithCode(err, codeHopeless) }
+func Final(err error) error { return errs.WithCode(err, codeFinal) }
 
 // Trial records one more trial of the run.
 func (r *Reporter) Trial(ctx context.Context) {
@@ -394,11 +394,11 @@ func (r *Reporter) Trial(ctx context.Context) {
 	r.write(ctx, reportLimit)
 }
 
-// End records the attempt's exit code, even after ctx has ended. A hopeless run ([Last]) has
+// End records the attempt's exit code, even after ctx has ended. A run whose error is [Final] has
 // failed.
 func (r *Reporter) End(ctx context.Context, err error) {
 	code := errs.Code(err)
-	if r.kept.Hopeless = code == codeHopeless; r.kept.Hopeless {
+	if r.kept.Final = code == codeFinal; r.kept.Final {
 		code = errs.CodeFailure
 	}
 	r.kept.Exit = &code

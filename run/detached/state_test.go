@@ -28,8 +28,8 @@ func TestState(t *testing.T) {
 	pod := func(phase corev1.PodPhase) *corev1.Pod {
 		return &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
 	}
-	hopeless := code(errs.CodeFailure)
-	hopeless.Hopeless = true
+	final := code(errs.CodeFailure)
+	final.Final = true
 	deleted := pod(corev1.PodRunning)
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	for name, c := range map[string]struct {
@@ -48,12 +48,12 @@ func TestState(t *testing.T) {
 		"the next pod is on it":     {"", false, pod(corev1.PodPending), Kept{Attempts: 1}, Waiting},
 		"its Job is yet to say so":  {"", false, pod(corev1.PodFailed), code(errs.CodeInvalid), Running},
 		"its pod failed":            {"", false, pod(corev1.PodFailed), code(errs.CodeFailure), Moving},
-		"and no other is to come":   {"", false, pod(corev1.PodFailed), hopeless, Running},
+		"and no other is to come":   {"", false, pod(corev1.PodFailed), final, Running},
 		"done":                      {"Complete", false, pod(corev1.PodSucceeded), code(0), Completed},
 		"an assertion failed":       {"Failed", false, pod(corev1.PodFailed), code(errs.CodeAssertion), Completed},
 		"no answer":                 {"Failed", false, pod(corev1.PodFailed), code(errs.CodeInvalid), Completed},
 		"refused":                   {"Failed", false, pod(corev1.PodFailed), code(errs.CodeUsage), Failed},
-		"hopeless":                  {"Failed", false, pod(corev1.PodFailed), hopeless, Failed},
+		"final":                     {"Failed", false, pod(corev1.PodFailed), final, Failed},
 		"killed too often":          {"Failed", false, pod(corev1.PodFailed), Kept{Attempts: 5}, Failed},
 		"stopped":                   {"", true, nil, Kept{Attempts: 1}, Stopped},
 		"stopped, and reverts":      {"", true, pod(corev1.PodRunning), Kept{Attempts: 1}, Stopped},
@@ -106,7 +106,7 @@ func TestChoose(t *testing.T) {
 
 // Repeatedly losing pods without a trial in between ends the run. Another trial resets the
 // count, and a pod that reported its end does not count.
-func TestHopeless(t *testing.T) {
+func TestExhausted(t *testing.T) {
 	kube := fakecluster.New(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: stateName("r")}})
 	attempt := func() *Reporter {
 		t.Helper()
@@ -117,13 +117,13 @@ func TestHopeless(t *testing.T) {
 	lose := func(n int) {
 		t.Helper()
 		for i := range n {
-			if err := attempt().Hopeless(); err != nil {
+			if err := attempt().Exhausted(); err != nil {
 				t.Fatalf("after %d: %v", i, err)
 			}
 		}
 	}
 	first := attempt()
-	if err := first.Hopeless(); err != nil || first.Again() {
+	if err := first.Exhausted(); err != nil || first.Again() {
 		t.Errorf("the first pod: %v, there was another: %t", err, first.Again())
 	}
 	lose(mostLost - 2)
@@ -137,30 +137,30 @@ func TestHopeless(t *testing.T) {
 		return readKept(found)
 	}
 	attempt().End(t.Context(), interrupted)
-	if k := kept(); k.Hopeless || k.Exit == nil || *k.Exit != errs.CodeInterrupted {
+	if k := kept(); k.Final || k.Exit == nil || *k.Exit != errs.CodeInterrupted {
 		t.Errorf("kept of a pod that was evicted: %+v", k)
 	}
 	lose(1)
 	for range 2 { // its pod may be evicted before it has ended
 		r := attempt()
-		err := r.Hopeless()
-		if errs.Code(err) != codeHopeless || !strings.Contains(errs.Hint(err), "runs fetch r ") {
+		err := r.Exhausted()
+		if errs.Code(err) != codeFinal || !strings.Contains(errs.Hint(err), "runs fetch r ") {
 			t.Errorf("its pod ends with code %d: %v (hint %q)", errs.Code(err), err, errs.Hint(err))
 		}
 		r.End(t.Context(), err)
-		if k := kept(); !k.Hopeless || k.Exit == nil || *k.Exit != errs.CodeFailure || k.Error != err.Error() {
+		if k := kept(); !k.Final || k.Exit == nil || *k.Exit != errs.CodeFailure || k.Error != err.Error() {
 			t.Errorf("kept: %+v", k)
 		}
 	}
 	for i := range mostReverting { // it reverts changes, and may be killed while doing so
-		if r := attempt(); r.Hopeless() == nil || !r.Reverts() {
-			t.Errorf("pod %d of a hopeless run: %v, it reverts: %t", i, r.Hopeless(), r.Reverts())
+		if r := attempt(); r.Exhausted() == nil || !r.Reverts() {
+			t.Errorf("pod %d of an exhausted run: %v, it reverts: %t", i, r.Exhausted(), r.Reverts())
 		}
 	}
-	if r := attempt(); errs.Code(r.Hopeless()) != codeHopeless || r.Reverts() {
-		t.Errorf("after %d: %v, it reverts: %t", mostReverting, r.Hopeless(), r.Reverts())
+	if r := attempt(); errs.Code(r.Exhausted()) != codeFinal || r.Reverts() {
+		t.Errorf("after %d: %v, it reverts: %t", mostReverting, r.Exhausted(), r.Reverts())
 	}
-	if Last(nil) != nil {
+	if Final(nil) != nil {
 		t.Error("an attempt without an error has one")
 	}
 }

@@ -23,7 +23,7 @@ import (
 // limiting, ending and resuming a run's trials.
 type Measurer interface {
 	// Measure executes a trial and returns its results. An error means that the trial
-	// could not be completed; the results are then what is known. A [Futile] error ends
+	// could not be completed; the results are then what is known. A [Fatal] error ends
 	// the run.
 	Measure(ctx context.Context, job Job) (Completed, error)
 	// Reconnect finds the pods again after a lost trial.
@@ -164,7 +164,7 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 	if ctx.Err() != nil {
 		return Completed{}, context.Cause(ctx)
 	}
-	if IsFutile(err) && r.takenAway(ctx) == nil {
+	if IsFatal(err) && r.takenAway(ctx) == nil {
 		return Completed{}, fmt.Errorf("trial %s could not be completed, nor could any like it: %w", job.ID, err)
 	}
 	r.lost++
@@ -200,23 +200,23 @@ func (r *run) takenAway(ctx context.Context) error {
 	return r.stage.Place().TakenAway(ctx)
 }
 
-// futile marks the error of a trial that would fail in the same way for every other trial.
-type futile struct{ error }
+// fatal marks the error of a trial that would fail in the same way for every other trial.
+type fatal struct{ error }
 
-func (f futile) Unwrap() error { return f.error }
+func (f fatal) Unwrap() error { return f.error }
 
-// Futile marks the error of a trial after which no other trial of its kind can be
+// Fatal marks the error of a trial after which no other trial of its kind can be
 // completed. The run then ends immediately rather than after the third lost trial in a
 // row. It returns nil if err is nil.
-func Futile(err error) error {
+func Fatal(err error) error {
 	if err == nil {
 		return nil
 	}
-	return futile{err}
+	return fatal{err}
 }
 
-// IsFutile reports whether an error is marked by [Futile].
-func IsFutile(err error) bool { return errors.As(err, &futile{}) }
+// IsFatal reports whether an error is marked by [Fatal].
+func IsFatal(err error) bool { return errors.As(err, &fatal{}) }
 
 // CheckCarriedThrough is the check that fails for a trial that was not completed.
 const CheckCarriedThrough = "carried-through"

@@ -178,7 +178,7 @@ func TestLostTrials(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "run")
 		pods := &script{trial: func(n int, _ record.Cell, _ uint64) error {
 			if n == 5 {
-				return fmt.Errorf("prepare: %w", Futile(errs.WithHint(lost, "look there")))
+				return fmt.Errorf("prepare: %w", Fatal(errs.WithHint(lost, "look there")))
 			}
 			return nil
 		}}
@@ -190,7 +190,7 @@ func TestLostTrials(t *testing.T) {
 		if got := trialsOf(t, out); len(got) != 5 || pods.n != 6 || pods.mended != 0 {
 			t.Errorf("%d trials kept of %d, %d times reconnected", len(got), pods.n, pods.mended)
 		}
-		if Futile(nil) != nil {
+		if Fatal(nil) != nil {
 			t.Error("what went well is marked")
 		}
 	})

@@ -85,7 +85,7 @@ func (e *notReadyError) Error() string { return e.text }
 const proxyEvery = 200 * time.Millisecond
 
 // AwaitProxy calls find, which is FindProxy or ReadyProxy, until it returns a proxy, an error
-// that will not change, or waiting is futile.
+// that will not change, or the wait cannot succeed.
 func (s *Site) AwaitProxy(ctx context.Context, find func(context.Context, mesh.Proxies, string) (Pod, error), proxies mesh.Proxies, node string) (Pod, error) {
 	watch := podwait.New(s.Kube, proxies.Namespace, "the proxy "+proxies.Selector)
 	var last error
@@ -104,8 +104,8 @@ func (s *Site) AwaitProxy(ctx context.Context, find func(context.Context, mesh.P
 		if unready := (*notReadyError)(nil); errors.As(err, &unready) {
 			seen.Pods, seen.Missing = unready.pods, max(0, 1-len(unready.pods))
 		}
-		if futile := watch.Look(ctx, seen); futile != nil && ctx.Err() == nil {
-			return Pod{}, futile
+		if terminal := watch.Look(ctx, seen); terminal != nil && ctx.Err() == nil {
+			return Pod{}, terminal
 		}
 		if ended := wake.Pause(ctx, proxyEvery); ended != nil {
 			return Pod{}, s.unready(ctx, proxies, fmt.Errorf("%w: %w", last, ended))

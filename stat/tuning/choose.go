@@ -134,7 +134,7 @@ func (b *Belief) gains(best int) []float64 {
 	out := make([]float64, len(b.goal))
 	met := b.meetable(best)
 	for c := range b.goal {
-		if hopeless(b.trials, c) {
+		if unusable(b.trials, c) {
 			continue
 		}
 		allowed := b.Allowed(c)
@@ -188,7 +188,7 @@ func (b *Belief) doubt(best int, r Rules) float64 {
 	normal, drawn := make([]float64, n), make([]float64, n)
 	allowed := make([]float64, n)
 	for c := range n {
-		if allowed[c] = b.Allowed(c); hopeless(b.trials, c) {
+		if allowed[c] = b.Allowed(c); unusable(b.trials, c) {
 			allowed[c] = 0
 		}
 	}
@@ -283,7 +283,7 @@ func (b *Belief) others(best int) []Choice {
 				lever, n = k, n+1
 			}
 		}
-		if n == 1 && space.Levers[lever].Places == nil && !tried(b.trials, c) && !hopeless(b.trials, c) && b.Allowed(c) >= 0.5 {
+		if n == 1 && space.Levers[lever].Places == nil && !tried(b.trials, c) && !unusable(b.trials, c) && b.Allowed(c) >= 0.5 {
 			out = append(out, Choice{c, fmt.Sprintf("the best with another %s, which only a trial can tell about", space.Levers[lever].Name)})
 		}
 	}
@@ -298,7 +298,7 @@ func (b *Belief) spares(best int) []Choice {
 	most := space.moved(b.spare(best))
 	var out []Choice
 	for c := range b.goal {
-		if space.moved(c) >= most || !space.between(c, best) || tried(b.trials, c) || hopeless(b.trials, c) || b.Allowed(c) < 0.5 || !b.asGood(c, best, 1) {
+		if space.moved(c) >= most || !space.between(c, best) || tried(b.trials, c) || unusable(b.trials, c) || b.Allowed(c) < 0.5 || !b.asGood(c, best, 1) {
 			continue
 		}
 		var left []string

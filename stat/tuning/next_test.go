@@ -129,7 +129,7 @@ func TestLeversThatDoNothingStay(t *testing.T) {
 }
 
 // Cells whose trials are never valid are abandoned.
-func TestHopelessCellsAreLeft(t *testing.T) {
+func TestUnusableCellsAreLeft(t *testing.T) {
 	w := flat(0)
 	p := w.problem(200, 1)
 	p.Rules.Better, p.Rules.Doubt, p.Rules.Gain = 0.0001, 0, 0 // it would never end

@@ -75,8 +75,8 @@ func (t Trial) believed() bool {
 	return slices.ContainsFunc(t.Values, func(v float64) bool { return !math.IsNaN(v) })
 }
 
-// hopeless reports whether a cell had two or more trials and none was valid.
-func hopeless(trials []Trial, cell int) bool {
+// unusable reports whether a cell had two or more trials and none was valid.
+func unusable(trials []Trial, cell int) bool {
 	lost := 0
 	for _, t := range trials {
 		if t.Cell != cell {

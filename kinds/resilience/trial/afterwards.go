@@ -53,7 +53,7 @@ func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome, book *
 		now, err = t.ask(limited, present)
 	}
 	switch {
-	case ctx.Err() != nil, runner.IsFutile(err):
+	case ctx.Err() != nil, runner.IsFatal(err):
 		return err
 	case err != nil:
 		t.evidence.Carried = append(t.evidence.Carried, record.Check{Name: "carriers" + afterwards, Detail: fmt.Sprintf("the proxies that carry requests do not respond %v after the timeline: %v", afterSteps, err)})

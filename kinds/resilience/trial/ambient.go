@@ -176,7 +176,7 @@ func (t *scenarioTrial) fits(place record.Place, running *mesh.ProxyState) error
 			return nil
 		}
 	}
-	return runner.Futile(mesh.Fits(t.scene.mesh, place, running))
+	return runner.Fatal(mesh.Fits(t.scene.mesh, place, running))
 }
 
 // seats returns the nodes on which each part needs a proxy; "" for a part that may be anywhere.
@@ -336,7 +336,7 @@ func (a absent) Unwrap() error { return a.error }
 // pull its image. After a second trial without it, every further one would wait just as long.
 func (t *scenarioTrial) lasting(err error) error {
 	var a absent
-	if err != nil && (runner.IsFutile(err) || !errors.As(err, &a)) {
+	if err != nil && (runner.IsFatal(err) || !errors.As(err, &a)) {
 		return err // the wait was for something else
 	}
 	for _, part := range t.scene.way() {
@@ -348,7 +348,7 @@ func (t *scenarioTrial) lasting(err error) error {
 		case known:
 			return err
 		case t.missed.Has(part):
-			return runner.Futile(err)
+			return runner.Fatal(err)
 		default:
 			t.missed = append(t.missed, part)
 			return err

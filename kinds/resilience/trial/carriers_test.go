@@ -63,7 +63,7 @@ func TestNoWaypoint(t *testing.T) {
 // A part that no trial had ends the run with the second trial that waits for it. One that existed for
 // an earlier trial, or comes late, only costs its trial.
 func TestLasting(t *testing.T) {
-	for waits, futile := range map[string]int{ // by trial: the part that is absent, or none; the trial that ends the run
+	for waits, fatal := range map[string]int{ // by trial: the part that is absent, or none; the trial that ends the run
 		"waypoint waypoint": 1, "node node": 1, "waypoint node waypoint": 2,
 		"waypoint none waypoint waypoint": -1, "node waypoint node": -1,
 	} {
@@ -73,8 +73,8 @@ func TestLasting(t *testing.T) {
 			if part != "none" {
 				waited = absent{map[string]string{"node": record.PartNode, "waypoint": record.PartWaypoint}[part], errors.New("its image is being pulled")}
 			}
-			if err := trial.lasting(waited); !errors.Is(err, waited) || runner.IsFutile(err) != (i == futile) {
-				t.Errorf("%s, trial %d: %v, futile %v", waits, i, err, runner.IsFutile(err))
+			if err := trial.lasting(waited); !errors.Is(err, waited) || runner.IsFatal(err) != (i == fatal) {
+				t.Errorf("%s, trial %d: %v, fatal %v", waits, i, err, runner.IsFatal(err))
 			}
 		}
 	}
@@ -89,8 +89,8 @@ func TestNotRedirected(t *testing.T) {
 		trial.scene, trial.Namespace, trial.census = ambientScene(t), "run", &census{pods: map[string]*resident{}}
 		for turn := range 2 {
 			err := trial.findShared(t.Context())
-			if err == nil || !strings.Contains(err.Error(), `node one has not added pod front-1 to the node's proxy`) || runner.IsFutile(err) != (turn > 0) {
-				t.Errorf("trial %d: %v, futile %v", turn, err, runner.IsFutile(err))
+			if err == nil || !strings.Contains(err.Error(), `node one has not added pod front-1 to the node's proxy`) || runner.IsFatal(err) != (turn > 0) {
+				t.Errorf("trial %d: %v, fatal %v", turn, err, runner.IsFatal(err))
 			}
 		}
 		pod.Annotations = map[string]string{"ambient.istio.io/redirection": "enabled"}

@@ -167,8 +167,8 @@ func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod) (int, er
 		if err == nil && len(missing) == 0 {
 			return len(fresh), nil
 		}
-		if hopeless := watch.Look(ctx, podwait.Seen{Pods: now}); hopeless != nil && ctx.Err() == nil {
-			return 0, hopeless
+		if terminal := watch.Look(ctx, podwait.Seen{Pods: now}); terminal != nil && ctx.Err() == nil {
+			return 0, terminal
 		}
 		if late := wake.Pause(ctx, leverEvery); late != nil {
 			return 0, errors.Join(fmt.Errorf("the proxy of node %s is not replaced, those of %d of %d nodes are: %w", strings.Join(missing, ", "), len(fresh), len(old), late), err)
@@ -281,8 +281,8 @@ func (t *scenarioTrial) onceGone(ctx context.Context, old []corev1.Pod) error {
 	for {
 		now, err := t.onAllNodes(ctx)
 		missing := notReplaced(now, old)
-		if hopeless := watch.Look(ctx, podwait.Seen{Pods: now}); hopeless != nil && ctx.Err() == nil {
-			return hopeless
+		if terminal := watch.Look(ctx, podwait.Seen{Pods: now}); terminal != nil && ctx.Err() == nil {
+			return terminal
 		}
 		if err == nil && len(missing) > 0 && time.Since(asked) > settleEach {
 			asked = time.Now()

@@ -69,10 +69,10 @@ func TestUnfitProxy(t *testing.T) {
 		}
 		trial.revisions = nil
 		trial.carriers = record.Way{record.PartNode}
-		if err := trial.lasting(err); !runner.IsFutile(err) {
+		if err := trial.lasting(err); !runner.IsFatal(err) {
 			t.Errorf("the run goes on: %v", err)
 		}
-		if err := trial.checkAfterwards(t.Context(), outcome{}, nil); !runner.IsFutile(err) || len(trial.evidence.Carried) > 0 {
+		if err := trial.checkAfterwards(t.Context(), outcome{}, nil); !runner.IsFatal(err) || len(trial.evidence.Carried) > 0 {
 			t.Errorf("the run goes on after steps: %v, %+v", err, trial.evidence.Carried)
 		}
 	}
