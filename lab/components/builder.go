@@ -237,17 +237,16 @@ type Recipe struct {
 	Make func(ctx context.Context, dir string) ([]Version, error)
 }
 
-// Made returns the folder that a recipe makes and the versions of its contents, if it is in
-// the cache.
-func (b *Builder) Made(r Recipe) (dir string, versions []Version, ok bool) {
+// Made returns the folder that a recipe makes, if it is in the cache.
+func (b *Builder) Made(r Recipe) (dir string, ok bool) {
 	e, ok := b.cache.lookup(recipe{name: r.Name, inputs: r.Inputs})
-	return e.dir, e.Versions, ok
+	return e.dir, ok
 }
 
-// Make makes the folder of a recipe if it is not in the cache; see [Builder.Made].
-func (b *Builder) Make(ctx context.Context, r Recipe) (dir string, versions []Version, err error) {
+// Make returns the folder of a recipe, which it makes if it is not in the cache.
+func (b *Builder) Make(ctx context.Context, r Recipe) (dir string, err error) {
 	e, err := b.cache.ensure(ctx, recipe{name: r.Name, inputs: r.Inputs, make: r.Make})
-	return e.dir, e.Versions, err
+	return e.dir, err
 }
 
 // Say reports the progress of an adapter's recipe.

@@ -110,7 +110,7 @@ func (o order) installation(ctx context.Context, b *components.Builder) (lab.Ins
 // render renders Istio's charts, definitions first, with additional settings.
 func (o order) render(ctx context.Context, b *components.Builder, renderer components.Program, more ...string) ([]*unstructured.Unstructured, error) {
 	settings := o.settings(more...)
-	dir, _, err := b.Make(ctx, components.Recipe{
+	dir, err := b.Make(ctx, components.Recipe{
 		Name:   "manifests",
 		Inputs: map[string]any{"renderer": renderer.Digest, "settings": settings},
 		Make: func(ctx context.Context, dir string) ([]components.Version, error) {

@@ -131,7 +131,7 @@ const chartRepository = components.ChartRepository("https://istio-release.storag
 
 // keepCharts copies the charts to the cache, or downloads those of a release.
 func (s *second) keepCharts(ctx context.Context, b *components.Builder) (string, error) {
-	dir, _, err := b.Make(ctx, components.Recipe{Name: "istio_charts", Inputs: map[string]any{"release": s.release, "folder": s.folder.Sum},
+	dir, err := b.Make(ctx, components.Recipe{Name: "istio_charts", Inputs: map[string]any{"release": s.release, "folder": s.folder.Sum},
 		Make: func(ctx context.Context, dir string) ([]components.Version, error) {
 			if s.release != "" {
 				b.Say("istio", components.PhaseDownload, "the charts of "+s.release)

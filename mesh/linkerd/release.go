@@ -28,7 +28,7 @@ func findRelease(ctx context.Context, b *components.Builder, from, name string) 
 	if name != channel {
 		// A release's charts never change: if they are in the cache, the repository
 		// is not needed.
-		if dir, _, ok := b.Made(chartsRecipe(b, base, name, nil)); ok {
+		if dir, ok := b.Made(chartsRecipe(b, base, name, nil)); ok {
 			return releaseOf(dir), nil
 		}
 	}
@@ -49,7 +49,7 @@ func findRelease(ctx context.Context, b *components.Builder, from, name string) 
 			return nil, err
 		}
 	}
-	dir, _, err := b.Make(ctx, chartsRecipe(b, base, cmp.Or(control.AppVersion, control.Version), map[string]components.ChartEntry{
+	dir, err := b.Make(ctx, chartsRecipe(b, base, cmp.Or(control.AppVersion, control.Version), map[string]components.ChartEntry{
 		controlChart: control, crdsChart: crds}))
 	if err != nil {
 		return nil, err
