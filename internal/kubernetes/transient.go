@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"io"
 	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,5 +19,5 @@ func Transient(err error) bool {
 	}
 	unreached := (*url.Error)(nil)
 	return errors.As(err, &unreached) && !errors.Is(err, context.Canceled) ||
-		utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsConnectionReset(err) // while reading an answer
+		errors.Is(err, io.ErrUnexpectedEOF) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsConnectionReset(err) // while reading an answer
 }
