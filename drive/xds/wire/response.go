@@ -145,7 +145,7 @@ func parseResource(b []byte) (Resource, error) {
 		case resourceName:
 			r.Name = f.bytes
 		case resourceAny:
-			r.Body, err = anyBody(f.bytes)
+			_, r.Body, err = parseAny(f.bytes)
 		}
 		return err
 	})
@@ -155,25 +155,27 @@ func parseResource(b []byte) (Resource, error) {
 func parseAnyResource(b []byte, typeURL string) (Resource, error) {
 	var r Resource
 	var err error
-	if r.Body, err = anyBody(b); err != nil {
+	if _, r.Body, err = parseAny(b); err != nil {
 		return r, err
 	}
 	r.Name, err = Name(typeURL, r.Body)
 	return r, err
 }
 
-// anyBody returns the value of a google.protobuf.Any.
-func anyBody(b []byte) (value []byte, err error) {
+// parseAny reads a google.protobuf.Any.
+func parseAny(b []byte) (typeURL, value []byte, err error) {
 	err = each("any", b, func(f field) error {
-		if f.num != anyTypeURL && f.num != anyValue {
-			return nil
-		}
-		if f.num == anyValue {
+		switch f.num {
+		case anyTypeURL:
+			typeURL = f.bytes
+		case anyValue:
 			value = f.bytes
+		default:
+			return nil
 		}
 		return f.wantBytes("any")
 	})
-	return value, err
+	return typeURL, value, err
 }
 
 // Name returns the name in a resource's body: field 1 of clusters, listeners,

@@ -150,7 +150,7 @@ func TestResponses(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	a := r.Resources[0]
-	if string(a.Name) != "a" || string(a.Version) != "7" || string(a.TypeURL) != wire.ClusterType || string(a.Body) != string(marshal(t, testCluster("a", "x"))) {
+	if string(a.Name) != "a" || string(a.Version) != "7" || string(a.Body) != string(marshal(t, testCluster("a", "x"))) {
 		t.Errorf("%+v", a)
 	}
 	s, err := parseSotW(marshal(t, sotwResponse(t)))
