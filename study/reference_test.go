@@ -226,7 +226,7 @@ func writeFindings(b *strings.Builder, k Kind, listed map[string]bool) {
 		}
 		doc, _, _ = strings.Cut(Brief(doc), " (")
 		doc = strings.TrimSuffix(doc, " for each answered request")
-		text := fmt.Sprintf(" (%s): %s\n", d.Unit, strings.ToUpper(doc[:1])+doc[1:])
+		text := fmt.Sprintf(" (%s): %s\n", d.Unit, doc)
 		if listed[name+text] {
 			again = append(again, "`"+name+"`")
 			continue

@@ -273,7 +273,7 @@ func stalenessFindings() []finding.Def {
 		study.Compared(finding.Def{Name: "phantom_last", Unit: finding.UnitMicroseconds, Words: "last request to an endpoint after its removal", Section: SectionTraffic,
 			Doc: "Time from an endpoint's removal to the last attempt at it: the longest of a trial."}, ""),
 		study.Compared(requests("traffic_failures", "Real requests that failed for the caller for any reason, or never completed, per trial.", "real requests that failed"), ""),
-		{Name: "traffic_latency_p99", Unit: finding.UnitMicroseconds, Doc: "99th percentile of the latency of answered real requests, from intended send time; not reached if over 1% failed or never ended.", Words: "p99 latency of real requests", Section: SectionTraffic},
+		{Name: "traffic_latency_p99", Unit: finding.UnitMicroseconds, Doc: "99th percentile of the latency of answered real requests, from intended send time; not reached if over 1% failed or never ended.", FamilyDoc: "Latency of answered real requests.", Words: "p99 latency of real requests", Section: SectionTraffic},
 		residual,
 	}
 }

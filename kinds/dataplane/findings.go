@@ -146,7 +146,7 @@ func fitFindings() []finding.Def {
 			}
 			if one.memory != "" && slices.Contains(study.ProxyParts, part) {
 				d.Name, d.Unit, d.Row = "memory_"+part+one.end, one.memoryUnit, one.memory
-				d.Doc, d.FamilyDoc = "For "+study.PartDoc(part)+": "+one.memory+".", one.memory+"."
+				d.Doc, d.FamilyDoc = "For "+study.PartDoc(part)+": "+one.memory+".", strings.ToUpper(one.memory[:1])+one.memory[1:]+"."
 				out = append(out, d)
 			}
 		}
