@@ -168,7 +168,8 @@ const endingTimeout = time.Minute
 // AwaitEnding waits until the pods of finished runs are gone. A run removes its
 // namespace without waiting, but a hundred terminating pods take seconds of a
 // node's CPU, which the next run would measure. It calls begins if it has to
-// wait, and returns the namespaces that may still have pods after a minute.
+// wait, and returns the namespaces that may still have pods after a minute. It does
+// not wait for pods that the user may not list.
 func AwaitEnding(ctx context.Context, kube kubernetes.Interface, begins func(namespaces []string)) ([]string, error) {
 	list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: RunLabel})
 	if err != nil {
@@ -185,7 +186,7 @@ func AwaitEnding(ctx context.Context, kube kubernetes.Interface, begins func(nam
 	for first := true; ; first = false {
 		ending = slices.DeleteFunc(ending, func(namespace string) bool {
 			pods, err := kube.CoreV1().Pods(namespace).List(limited, metav1.ListOptions{Limit: 1})
-			return err == nil && len(pods.Items) == 0 // retry on errors
+			return apierrors.IsForbidden(err) || err == nil && len(pods.Items) == 0 // retry on other errors
 		})
 		switch {
 		case ctx.Err() != nil:

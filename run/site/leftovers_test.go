@@ -201,6 +201,13 @@ func TestAwaitEnding(t *testing.T) {
 			})
 		})
 	}
+	hidden := fakecluster.New(namespace("meshtrial-ending", "a", true), pod("meshtrial-ending"))
+	hidden.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", nil)
+	})
+	if left, err := AwaitEnding(t.Context(), hidden, func(of []string) { t.Errorf("waits for %v, which it cannot see", of) }); err != nil || left != nil {
+		t.Errorf("%v, %v", left, err)
+	}
 	if left, err := AwaitEnding(t.Context(), fakecluster.New(namespace("meshtrial-at-work", "c", false), pod("meshtrial-at-work")), func(of []string) {
 		t.Errorf("waits for %v", of)
 	}); err != nil || left != nil {
