@@ -200,30 +200,6 @@ func TestStagesOfEndpoints(t *testing.T) {
 	}
 }
 
-// A line of another push does not belong to a change: neither one that a proxy had read before, nor
-// one written long after it had read the change.
-func TestStagesTakeNoOtherLine(t *testing.T) {
-	for name, tt := range map[string]struct {
-		at   int64 // of the line, relative to the start of the push
-		full bool
-	}{"before the push": {-50 * ms, false}, "in it": {2 * ms, true}, "as it was read": {3*ms + ms/2, true}, "after it was read": {5 * ms, false}} {
-		var istiod istiodAt
-		pushing := epoch + 104*ms
-		istiod.line(pushing-ms, "Push debounce stable[1] 1 for config VirtualService/a/b: 100ms since last change, 100ms since last push, forced=false")
-		istiod.line(pushing, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
-		istiod.line(pushing+tt.at, "RDS: PUSH for node:p.a resources:1 size:1B")
-		e := record.Event{SentNS: epoch - ms, CommittedNS: epoch, Markers: []record.Marker{{Type: "rds"}},
-			Seen: record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{107000}, AckedUS: []int64{108000}}}
-		w := Make(Input{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}})
-		if (w.Logged == 1) != tt.full || slices.Contains(w.Missing, record.StageWire) == tt.full {
-			t.Errorf("%s: %+v", name, w)
-		}
-		if want := float64(3*ms-tt.at) / 1000; tt.full && math.Abs(meanOf(w, record.StageWire)-want) > 1 {
-			t.Errorf("%s: wire %.1f, want %.1f", name, meanOf(w, record.StageWire), want)
-		}
-	}
-}
-
 // The API server's answer may arrive after istiod, or even a proxy, was notified. Then the watch is
 // negative, and no other stage is shorter.
 func TestStagesOfALateAnswer(t *testing.T) {
