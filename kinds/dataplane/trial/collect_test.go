@@ -256,7 +256,9 @@ func TestProfiledCPU(t *testing.T) {
 		began   int64
 		seconds float64
 		known   bool
-	}{} {
+	}{
+		{"within", 9e9, 5, true}, {"it began late", 10.5e9, 5, false}, {"it ended early", 9e9, 2, false}, {"it never said", 0, 5, false},
+	} {
 		p := record.Profiled{Part: record.PartClientProxy}
 		trial.profiledCPU(&p, sample(10e9, 1), sample(12e9, 2), node.Answer{BeganUnixNS: tt.began, Seconds: tt.seconds})
 		if (p.CPU != nil) != tt.known || tt.known && (p.CPUSeconds != 2 || p.CPU.TotalS() != 1) || !tt.known && len(p.Notes) == 0 {
