@@ -27,7 +27,7 @@ func (o options) boot(ctx context.Context, m machine, disk, transcript string) e
 	}
 	return command(ctx, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", strconv.Itoa(m.memory),
 		"-display", "none", "-monitor", "none", "-no-reboot", "-nic", "none",
-		"-kernel", kernel, "-initrd", initrd, "-append", "root=/dev/vda rw console=ttyS0",
+		"-kernel", kernel, "-initrd", initrd, "-append", "root=/dev/vda rw console=ttyS0 panic=1",
 		"-drive", "file="+disk+",if=virtio,format=raw,cache=unsafe",
 		"-serial", "file:"+transcript+".console", "-serial", "file:"+transcript)
 }
