@@ -200,8 +200,9 @@ func TestStreamsThatEndAtOnce(t *testing.T) {
 		if !got.Balanced() || got.Completed != 0 || got.Failed[load.FailTimeout] == 0 {
 			t.Errorf("%v: %+v", rate, got.Account)
 		}
-		// 1.5 s and 4 streams, one each 20 ms at most. Each message is sent again until it times out.
-		if n := opened.Load(); n < 4*15 || n > 4*100 {
+		// 1.5 s and 4 streams, one each 20 ms at most, fewer if CPUs are busy. Each message is sent
+		// again until it times out.
+		if n := opened.Load(); n < 4*5 || n > 4*100 {
 			t.Errorf("%v: %d streams were opened", rate, n)
 		}
 	}
