@@ -361,6 +361,7 @@ func (r *filesRead) logged() {
 	r.some(assess.LogsBrief, brief)
 	r.some(assess.LogsFiltered, filtered)
 	r.some(assess.LogsNameless, nameless)
+	r.some(assess.LogsLong, int(r.accessLogs.TooLong))
 }
 
 // writerOf is the pod whose proxy wrote a log: as its place says, its lines, or the name of its file.

@@ -197,7 +197,7 @@ func TestAssessAccessLogs(t *testing.T) {
 	for _, second := range []int{20, 0, 10, 5, 15} { // out of order
 		log += line(second, "200", pay) + line(second, "503", pay) + strings.Replace(line(second, "200", "inbound|8080||"), "10.1.0.5:41234", "127.0.0.6:41234", 1)
 	}
-	log += line(59, "200", pay)[:150]
+	log += strings.Repeat("x", 2<<20) + "\n" + line(59, "200", pay)[:150]
 	failing := strings.Repeat(line(1, "503", pay)+line(9, "503", pay), 6)
 	ztunnel := ""
 	for second := range 11 {
@@ -219,7 +219,7 @@ func TestAssessAccessLogs(t *testing.T) {
 	if l == nil || l.Left.Requests != 22 || l.Left.Connections != 11 || l.Entered.Requests != 6 || l.Left.Codes[503] != 17 || l.Left.Protocols["HTTP/1.1"] != 22 || *l.Left.Received != 100 || *l.Left.Sent != 2000 || *l.Left.P50MS != 3 {
 		t.Errorf("%+v, %+v", l.Left, l.Entered)
 	}
-	if !assess.LogsFiltered.In(a.Unknown) || !assess.LogsBrief.In(a.Unknown) {
+	if !assess.LogsFiltered.In(a.Unknown) || !assess.LogsBrief.In(a.Unknown) || !assess.LogsLong.In(a.Unknown) {
 		t.Errorf("%v", a.Unknown)
 	}
 }

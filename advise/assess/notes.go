@@ -104,6 +104,7 @@ var (
 	LogsBrief        = gap(SectionTraffic, "logs_brief", "requests of %d access logs: they cover less than a second", "longer logs")
 	LogsFiltered     = gap(SectionTraffic, "logs_filtered", "requests of %d access logs: all that they have failed, so that a filter leaves out the others", "logs without the filter of a Telemetry resource")
 	LogsNameless     = gap(SectionTraffic, "logs_nameless", "who calls, of %d access logs: they do not say of which pod they are", "kubectl logs --prefix, or the pod's name in the file's, and kubectl get pods -A -o json")
+	LogsLong         = gap(SectionTraffic, "logs_long", "requests on %d lines of access logs: the lines are longer than 1 MB", "access logs without the fields that are so long")
 
 	NoUsage     = gap(SectionCost, "no_usage", "CPU and memory of proxies on %d nodes, such as %s: %v", "the right to get nodes/proxy, which the kubelet's metrics take, and kubelets that answer")
 	UnknownUse  = gap(SectionCost, "unknown_use", "CPU and memory of %d of %d of kind %s: nobody had two samples of them", "more --duration, since kubelets sample every 10 to 20 s; with --from, answers of Prometheus")
