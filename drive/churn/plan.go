@@ -44,7 +44,7 @@ func NewPlan(s Spec) (*Plan, error) {
 			}
 		}
 		if len(b.plan.Changes) > MaxChanges {
-			return nil, errs.Usage("churn: more than %d changes; use a shorter or slower schedule", MaxChanges)
+			return nil, errs.Usage("more than %d changes; use a shorter or slower schedule", MaxChanges)
 		}
 	}
 	return b.plan, nil
@@ -72,15 +72,15 @@ func (s Spec) times() ([]TraceChange, error) {
 			break
 		}
 		if len(out) == MaxChanges {
-			return nil, errs.Usage("churn: more than %d changes; use a shorter or slower schedule", MaxChanges)
+			return nil, errs.Usage("more than %d changes; use a shorter or slower schedule", MaxChanges)
 		}
 		out = append(out, TraceChange{OffsetNS: r.Offset, Kind: s.Kind})
 	}
 	if len(out) == 0 {
-		return nil, errs.Usage("churn: no change falls into %v s at this rate", s.DurationS)
+		return nil, errs.Usage("no change falls into %v s at this rate", s.DurationS)
 	}
 	if s.Count > len(out) {
-		return nil, errs.Usage("churn: only %d of %d changes fall into %v s at this rate", len(out), s.Count, limit)
+		return nil, errs.Usage("only %d of %d changes fall into %v s at this rate", len(out), s.Count, limit)
 	}
 	return out, nil
 }
@@ -146,15 +146,15 @@ func (b *builder) cannot(kind string) error {
 	}
 	p := b.spec.Population
 	if b.needsPods(kind) && p.Services*p.EndpointsPerService == 0 {
-		return errs.Usage("churn: %s needs Services with endpoints in the population", kind)
+		return errs.Usage("%s needs Services with endpoints in the population", kind)
 	}
 	switch kind {
 	case KindEndpointsScale, KindEndpointsReplace, KindEndpointsFlap, KindRollingRestart:
 		if p.Services == 0 {
-			return errs.Usage("churn: %s needs a Service in the population", kind)
+			return errs.Usage("%s needs a Service in the population", kind)
 		}
 		if (b.spec.Trace != nil || b.spec.Kind == KindMixed) && p.Services <= classes[kind] {
-			return errs.Usage("churn: %s among other kinds needs a Service of its own: at least %d in the population", kind, classCount)
+			return errs.Usage("%s among other kinds needs a Service of its own: at least %d in the population", kind, classCount)
 		}
 	}
 	return nil

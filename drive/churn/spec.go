@@ -129,57 +129,57 @@ var trialName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$`)
 // Validate checks the spec.
 func (s Spec) Validate() error {
 	if !trialName.MatchString(s.Trial) {
-		return errs.Usage("churn: trial %q: must be at most 20 lower-case letters, digits and dashes", s.Trial)
+		return errs.Usage("trial %q: must be at most 20 lower-case letters, digits and dashes", s.Trial)
 	}
 	if err := s.Population.Validate(); err != nil {
 		return err
 	}
 	if s.Population.Namespaces == 0 && len(s.Namespaces) == 0 {
-		return errs.Usage("churn: no namespace to change objects in")
+		return errs.Usage("no namespace to change objects in")
 	}
 	switch s.Endpoints {
 	case "", EndpointsControllers, EndpointsDirect:
 	default:
-		return errs.Usage("churn: endpoints %q: want %s or %s", s.Endpoints, EndpointsControllers, EndpointsDirect)
+		return errs.Usage("endpoints %q: want %s or %s", s.Endpoints, EndpointsControllers, EndpointsDirect)
 	}
 	if s.DiscoverySelector != "" {
 		if key, value, _ := s.selector(); key == "" || value == "" {
-			return errs.Usage("churn: discovery selector %q: must be key=value or key!=value", s.DiscoverySelector)
+			return errs.Usage("discovery selector %q: must be key=value or key!=value", s.DiscoverySelector)
 		}
 	}
 	if s.Objects < 0 || s.BurstSize < 0 || s.Count < 0 || s.DurationS < 0 {
-		return errs.Usage("churn: objects, burst size, count and duration cannot be negative")
+		return errs.Usage("objects, burst size, count and duration cannot be negative")
 	}
 	if s.Count > MaxChanges {
-		return errs.Usage("churn: %d changes are more than %d", s.Count, MaxChanges)
+		return errs.Usage("%d changes are more than %d", s.Count, MaxChanges)
 	}
 	if s.Trace != nil {
 		return s.validateTrace()
 	}
 	if !slices.Contains(Kinds(), s.Kind) {
-		return errs.Usage("churn: kind %q: must be one of %s", s.Kind, strings.Join(Kinds(), ", "))
+		return errs.Usage("kind %q: must be one of %s", s.Kind, strings.Join(Kinds(), ", "))
 	}
 	if !slices.Contains([]string{ArrivalUniform, ArrivalPoisson, ArrivalBurst}, s.Arrival) {
-		return errs.Usage("churn: arrival %q: must be uniform, poisson or burst", s.Arrival)
+		return errs.Usage("arrival %q: must be uniform, poisson or burst", s.Arrival)
 	}
 	if err := s.Shape.Validate(); err != nil {
-		return errs.Usage("churn: %v", err)
+		return errs.Usage("%v", err)
 	}
 	if s.On != nil {
 		onReal := []string{KindEndpointsScale, KindEndpointsReplace, KindRollingRestart}
 		if !slices.Contains(onReal, s.Kind) || s.Endpoints == EndpointsDirect || s.On.Endpoints < 1 {
-			return errs.Usage("churn: the endpoints of %s/%s do not support changes of kind %s (%s, through the controllers, with at least one endpoint)",
+			return errs.Usage("the endpoints of %s/%s do not support changes of kind %s (%s, through the controllers, with at least one endpoint)",
 				s.On.Namespace, s.On.Name, s.Kind, strings.Join(onReal, ", "))
 		}
 	}
 	if (s.Kind == KindGatewayRoute || s.Kind == KindHTTPRoute) && (s.Gateway == nil || s.Gateway.Service.Namespace != s.Gateway.Backend.Namespace) {
-		return errs.Usage("churn: %s needs a gateway, with its backend in the same namespace", s.Kind)
+		return errs.Usage("%s needs a gateway, with its backend in the same namespace", s.Kind)
 	}
 	if s.Kind == KindHTTPRoute && s.Population.Gateways > 0 && s.Gateway.Service.Namespace != population.GatewayNamespace {
-		return errs.Usage("churn: %s: the gateway must be in namespace %s with the simulated ones, or they would not receive its routes", s.Kind, population.GatewayNamespace)
+		return errs.Usage("%s: the gateway must be in namespace %s with the simulated ones, or they would not receive its routes", s.Kind, population.GatewayNamespace)
 	}
 	if s.Count == 0 && s.DurationS == 0 {
-		return errs.Usage("churn: neither a count nor a duration ends the changes")
+		return errs.Usage("neither a count nor a duration ends the changes")
 	}
 	return nil
 }
@@ -256,15 +256,15 @@ type TraceChange struct {
 
 func (s Spec) validateTrace() error {
 	if len(s.Trace) > MaxChanges {
-		return errs.Usage("churn: the trace's %d changes are more than %d", len(s.Trace), MaxChanges)
+		return errs.Usage("the trace's %d changes are more than %d", len(s.Trace), MaxChanges)
 	}
 	last := int64(0)
 	for i, c := range s.Trace {
 		switch {
 		case c.OffsetNS < last:
-			return errs.Usage("churn: change %d of the trace is earlier than the one before it", i)
+			return errs.Usage("change %d of the trace is earlier than the one before it", i)
 		case c.Kind == KindMixed || !slices.Contains(Kinds(), c.Kind):
-			return errs.Usage("churn: change %d of the trace: unknown kind of change %.40q", i, c.Kind)
+			return errs.Usage("change %d of the trace: unknown kind of change %.40q", i, c.Kind)
 		}
 		last = c.OffsetNS
 	}

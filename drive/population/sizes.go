@@ -103,23 +103,23 @@ func (s Sizes) Validate() error {
 		{"endpoint_slices", s.EndpointSlices}, {"slice_namespaces", s.SliceNamespaces},
 	} {
 		if f.value < 0 || f.value > maxObjects {
-			return errs.Usage("population: %s %d: must be a number from 0 to %d", f.name, f.value, maxObjects)
+			return errs.Usage("%s %d: must be a number from 0 to %d", f.name, f.value, maxObjects)
 		}
 	}
 	if s.Namespaces == 0 && s.Services+s.Proxies+s.AuthorizationPolicies+s.DestinationRules > 0 {
-		return errs.Usage("population: workloads and policies need at least one namespace")
+		return errs.Usage("workloads and policies need at least one namespace")
 	}
 	if s.Namespaces == 0 && s.DummyNamespace == "" && s.ServiceEntries+s.VirtualServices+s.GatewayResources > 0 {
-		return errs.Usage("population: ServiceEntries, VirtualServices and Gateways need a namespace")
+		return errs.Usage("ServiceEntries, VirtualServices and Gateways need a namespace")
 	}
 	if pods := s.pods(); pods > maxPods {
-		return errs.Usage("population: %d pods are more than %d", pods, maxPods)
+		return errs.Usage("%d pods are more than %d", pods, maxPods)
 	}
 	if r := s.ServiceEntry.Resolution; r != "" && !slices.Contains([]string{"DNS", "STATIC", "NONE"}, r) {
-		return errs.Usage("population: resolution %q of ServiceEntries: want DNS, STATIC or NONE", r)
+		return errs.Usage("resolution %q of ServiceEntries: want DNS, STATIC or NONE", r)
 	}
 	if p := s.ServiceEntry.Port; p < 0 || p > 65535 {
-		return errs.Usage("population: port %d of ServiceEntries: must be 1 to 65535", p)
+		return errs.Usage("port %d of ServiceEntries: must be 1 to 65535", p)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -104,9 +103,5 @@ func Placed(plan *study.Plan, cell record.Cell, err error, hint string, factors 
 	if own := errs.Hint(err); own != "" {
 		hint = own
 	}
-	text := err.Error()
-	for _, part := range []string{"churn: ", "population: ", "load: "} {
-		text = strings.TrimPrefix(text, part)
-	}
-	return plan.Study.Place(factors...).Errorf(hint, "cell %s: %s", plan.Label(cell), text)
+	return plan.Study.Place(factors...).Errorf(hint, "cell %s: %v", plan.Label(cell), err)
 }
