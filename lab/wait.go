@@ -40,9 +40,9 @@ func WaitDeployment(ctx context.Context, client kubernetes.Interface, namespace,
 	})
 }
 
-// unseen returns the result of a failed read: nothing seen if a retry may succeed.
+// unseen returns the result of a failed read: nothing seen if the object may not exist yet.
 func unseen(err error) (podwait.Seen, error) {
-	if passing(err) {
+	if apierrors.IsNotFound(err) {
 		return podwait.Seen{State: err.Error()}, nil
 	}
 	return podwait.Seen{}, err
@@ -211,6 +211,3 @@ func WhyNotReady(pod *corev1.Pod) string {
 	}
 	return string(pod.Status.Phase)
 }
-
-// passing reports whether a failed read is worth repeating. What is waited for may not exist yet.
-func passing(err error) bool { return kubernetes.Transient(err) || apierrors.IsNotFound(err) }

@@ -66,25 +66,24 @@ func report(ctx context.Context, text string) {
 	}
 }
 
-// Until calls look until it is done or fails other than [kubernetes.Transient] errors, or the
-// context ends. what names in errors what
-// was waited for; namespace is the namespace of the pods' events, "" for all.
+// Until calls look until it is done, returns an error that is not [kubernetes.Transient], or the
+// context ends. what names in errors what was waited for; namespace is the namespace of the pods'
+// events, "" for all.
 func Until(ctx context.Context, client kubernetes.Interface, namespace, what string, look func(context.Context) (Seen, error)) error {
 	w := New(client, namespace, what)
 	state := "nothing seen yet"
 	for {
 		began := time.Now()
 		seen, err := look(ctx)
+		if ctx.Err() == nil && kubernetes.Transient(err) {
+			seen, err = Seen{State: err.Error()}, nil
+		}
 		if seen.State != "" {
 			state = seen.State
 		}
 		switch {
 		case ctx.Err() != nil || limited(err):
 			return w.over(ctx, state)
-		case kubernetes.Transient(err):
-			state = err.Error()
-			_ = wake.Pause(ctx, PollPause(time.Since(began)))
-			continue
 		case err != nil:
 			return fmt.Errorf("wait for %s: %w", what, err)
 		case seen.Done:

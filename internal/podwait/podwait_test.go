@@ -147,8 +147,9 @@ func TestUntil(t *testing.T) {
 func TestUntilAfterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := cluster(func() ([]corev1.Event, error) { return nil, nil })
+		var told reports
 		until := func(errs ...error) error {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(Reporting(t.Context(), told.add), time.Minute)
 			defer cancel()
 			looks := 0
 			return Until(ctx, client, "ns", "it", func(context.Context) (Seen, error) {
@@ -165,6 +166,9 @@ func TestUntilAfterErrors(t *testing.T) {
 		}
 		if err := until(busy); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "last seen: starting") {
 			t.Errorf("%v", err)
+		}
+		if len(told.all) != 1 || !strings.Contains(told.all[0], "starting") {
+			t.Errorf("reported %q", told.all)
 		}
 	})
 }
