@@ -70,8 +70,8 @@ func removeNamespaces(ctx context.Context, p Progress, config *rest.Config, run 
 		return nil, err
 	}
 	left, err := site.Leftovers(ctx, kube)
-	if apierrors.IsForbidden(err) { // who could make only what the journal has
-		p.Note("note: namespaces of dead runs are not looked for: this user may not list namespaces")
+	if apierrors.IsForbidden(err) { // the journal was reverted without this right
+		p.Note("note: namespaces of dead runs are not removed: this user may not list namespaces")
 		return nil, nil
 	}
 	if err != nil {

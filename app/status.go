@@ -22,6 +22,8 @@ type ClusterStatus struct {
 	Changes []ClusterChange `json:"changes"`
 	// Namespaces are those that runs made.
 	Namespaces []ClusterNamespace `json:"namespaces"`
+	// NamespacesHidden means that the user may not list namespaces, so Namespaces is empty.
+	NamespacesHidden bool `json:"namespaces_hidden,omitempty"`
 }
 
 // ClusterChange is a change of an object that has not been reverted.
@@ -74,7 +76,7 @@ func ReadClusterStatus(ctx context.Context, config *rest.Config) (ClusterStatus,
 		return out, err
 	}
 	made, err := site.Leftovers(ctx, kube)
-	if err != nil && !apierrors.IsForbidden(err) { // the journal is worth knowing without them
+	if out.NamespacesHidden = apierrors.IsForbidden(err); err != nil && !out.NamespacesHidden {
 		return out, err
 	}
 	for _, l := range made {

@@ -67,6 +67,9 @@ func statusText(s app.ClusterStatus) string {
 		}
 		fmt.Fprintf(b, "  %s, since %s\n", n.Name, n.Since.Local().Format(time.DateTime))
 	}
+	if s.NamespacesHidden {
+		fmt.Fprintf(b, "\nnamespaces of runs are not shown: this user may not list namespaces\n")
+	}
 	switch {
 	case len(left)+len(s.Namespaces) == 0:
 	case s.Holder == nil:

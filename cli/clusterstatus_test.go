@@ -17,6 +17,7 @@ func TestStatusSaysWhatToDo(t *testing.T) {
 		"\nto revert and remove this: meshtrial cluster restore\n": left,
 		"\nonce that run is over: meshtrial cluster restore\n":     held,
 		"no run is active\n": {},
+		"\nnamespaces of runs are not shown: this user may not list namespaces\n": {NamespacesHidden: true},
 	} {
 		if got := statusText(s); !strings.HasSuffix(got, want) {
 			t.Errorf("%q, want the end %q", got, want)
