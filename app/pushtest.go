@@ -108,9 +108,9 @@ type pushTest struct {
 	created []*unstructured.Unstructured // or attempted
 }
 
-// own creates a ConfigMap that owns what the test creates. It alone is in the journal, as an entry
-// for each object would be a Secret, of which istiod hears. Reverting it after the test was killed
-// deletes everything.
+// own creates a ConfigMap that owns what the test creates. Only the ConfigMap is in the journal: an
+// entry is a Secret, which istiod watches, so entries for all objects would disturb the test. If the
+// test is killed, reverting the ConfigMap has everything else garbage-collected.
 func (t *pushTest) own(ctx context.Context) error {
 	owner := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
@@ -271,7 +271,8 @@ func (t *pushTest) served(ctx context.Context) error {
 	}
 }
 
-// clean deletes what the test created. What could not be deleted goes with its owner.
+// clean deletes what the test created. Objects whose deletion fails are garbage-collected with
+// their owner.
 func (t *pushTest) clean(ctx context.Context) error {
 	ctx, cancel := ending.Within(ctx, pushTestLimit)
 	defer cancel()

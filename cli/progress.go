@@ -16,7 +16,7 @@ import (
 // long.
 type progress struct {
 	out   io.Writer
-	width int // of the terminal; 0 if out is not a terminal
+	width int // of the terminal; 0 if out is none that understands escape sequences
 	start time.Time
 
 	mu    sync.Mutex
@@ -25,7 +25,7 @@ type progress struct {
 	timer *time.Timer // elsewhere: prints going at intervals
 }
 
-// sayEvery is the interval at which progress is printed when out is not a terminal.
+// sayEvery is the interval at which progress is printed where no line can be rewritten.
 const sayEvery = 15 * time.Second
 
 func newProgress(out io.Writer) *progress {

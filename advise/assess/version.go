@@ -39,8 +39,8 @@ func (v version) compare(o version) int {
 // sameMinor reports whether two releases are of one branch.
 func (v version) sameMinor(o version) bool { return v.major == o.major && v.minor == o.minor }
 
-// SameVersion reports whether two tags are of one version of Istio as far as they say: a build of a
-// branch (1.31-eed52ebb66ad) is of every release of that branch.
+// SameVersion reports whether two tags may name the same version of Istio. A build of a branch
+// (1.31-eed52ebb66ad) may be any release of that branch.
 func SameVersion(a, b string) bool {
 	v, known := versionOf(a)
 	o, other := versionOf(b)

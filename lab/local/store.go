@@ -35,7 +35,7 @@ type saved struct {
 	Snapshots   []string          `json:"snapshots"`   // folders of unpacked layers
 	Blobs       []string          `json:"blobs"`       // manifests, configurations and layers
 	Fingerprint string            `json:"fingerprint"` // of all those, and of the databases
-	Boot        string            `json:"boot"`        // of the machine, in which it was saved
+	Boot        string            `json:"boot"`        // ID of the machine's boot in which it was saved
 }
 
 func (s imageStore) root(parts ...string) string {

@@ -281,6 +281,6 @@ var table = []feature{
 	{Name: PushTest, Doc: "meshtrial controlplane-test: writes three objects repeatedly in a namespace of yours. Its figures also need signals, or a Prometheus. Also needs journal.", rows: []Row{
 		{Verbs: "get", Name: "namespaces", Where: Everywhere, Why: "whether the namespace exists", Without: "a missing namespace is reported later, by the API server"},
 		{Verbs: "patch create delete", Name: "services", Where: InNamed, Why: "the test's objects"},
-		{Verbs: "get create delete", Name: "configmaps", Where: InNamed, Why: "the owner of the test's objects, with which they go if the test is killed"},
+		{Verbs: "get create delete", Name: "configmaps", Where: InNamed, Why: "owns the test's objects, which are deleted with it if the test is killed"},
 	}},
 }

@@ -34,7 +34,7 @@ type Kept struct {
 	Exit *int `json:"exit,omitempty"`
 	// Error is the error of the last pod.
 	Error string `json:"error,omitempty"`
-	// Final means that no other pod should follow.
+	// Final means that no other pod should follow. The key is kept for runs of earlier versions.
 	Final bool `json:"hopeless,omitempty"`
 }
 
@@ -182,15 +182,15 @@ func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, err
 	}
 	jobs, err := c.jobs(ctx, namespace, selector)
 	if err != nil {
-		return nil, allowed(err)
+		return nil, refused(err)
 	}
 	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector + "," + partLabel + "=" + partRun})
 	if err != nil {
-		return nil, allowed(fmt.Errorf("list the pods of detached runs: %w", err))
+		return nil, refused(fmt.Errorf("list the pods of detached runs: %w", err))
 	}
 	states, err := c.kube.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return nil, allowed(fmt.Errorf("read the progress of detached runs: %w", err))
+		return nil, refused(fmt.Errorf("read the progress of detached runs: %w", err))
 	}
 	var out []seen
 	for i := range jobs {
@@ -200,8 +200,8 @@ func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, err
 	return out, nil
 }
 
-// allowed adds a hint to a refusal: many users may read only some namespaces.
-func allowed(err error) error {
+// refused adds a hint to a refusal: many users may read only some namespaces.
+func refused(err error) error {
 	if apierrors.IsForbidden(err) {
 		return errs.WithHint(err, "name the namespace of the runs with -n; meshtrial cluster check --feature %q lists the rights", rights.DetachedRuns)
 	}
