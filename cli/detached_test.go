@@ -77,7 +77,7 @@ func TestRunsText(t *testing.T) {
 		{Name: "d", Study: "hops", State: detached.Failed, Since: now.Add(-time.Hour), Kept: detached.Kept{Attempts: 5}},
 	}, now)
 	contains(t, text, "RUN  STUDY  STATE", "a    quick  running ", "7       1m30s   pvc:team/disk", "b    hops   completed, exit code 4, fetched",
-		"c    hops   failed, exit code 2 ", "\nrun c failed: this user lacks rights:\n    get pods\\x1b[2J\nrun d failed: the last of its 5 pods ")
+		"c    hops   failed, exit code 2 ", "\nrun c failed: this user lacks rights:\n    get pods\\x1b[2J\nrun d failed: its last pod, number 5, ")
 }
 
 // Whoever is attached ends as the run does.

@@ -155,7 +155,7 @@ func (r Run) Why() string {
 	case r.Exit != nil:
 		return r.Error
 	case r.State == Failed && r.Attempts > 0:
-		return fmt.Sprintf("the last of its %d pods ended without output, as when a pod is killed or its node is lost", r.Attempts)
+		return fmt.Sprintf("its last pod, number %d, ended without output, as when a pod is killed or its node is lost", r.Attempts)
 	case r.State == Failed:
 		return "none of its pods got far enough to report anything"
 	}

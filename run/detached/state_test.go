@@ -169,10 +169,10 @@ func TestExhausted(t *testing.T) {
 func TestWhy(t *testing.T) {
 	code := errs.CodeUsage
 	for want, r := range map[string]Run{
-		"no rights":               {State: Failed, Kept: Kept{Attempts: 1, Exit: &code, Error: "no rights"}},
-		"the last of its 5 pods ": {State: Failed, Kept: Kept{Attempts: 5}},
-		"none of its pods ":       {State: Failed},
-		"":                        {State: Running, Kept: Kept{Attempts: 2}},
+		"no rights":                {State: Failed, Kept: Kept{Attempts: 1, Exit: &code, Error: "no rights"}},
+		"its last pod, number 5, ": {State: Failed, Kept: Kept{Attempts: 5}},
+		"none of its pods ":        {State: Failed},
+		"":                         {State: Running, Kept: Kept{Attempts: 2}},
 	} {
 		if got := r.Why(); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
 			t.Errorf("%q, want %q", got, want)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -75,9 +76,9 @@ type TooFewError struct {
 }
 
 func (e *TooFewError) Error() string {
-	text := fmt.Sprintf("%d trials can be used, and a fit takes %d", e.Trials, LeastTrials)
+	text := fmt.Sprintf("%s can be used, and a fit takes %d", words.Plural(e.Trials, "trial"), LeastTrials)
 	for _, l := range e.Left {
-		text += fmt.Sprintf("; %d are left out: %s", l.Trials, l.Why)
+		text += fmt.Sprintf("; left out: %d (%s)", l.Trials, l.Why)
 	}
 	return text
 }
