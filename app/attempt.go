@@ -82,7 +82,8 @@ func (o *RunOptions) attempt(ctx context.Context, report *detached.Reporter) err
 	return finalIfFatal(Run(ctx, *o))
 }
 
-// finalIfFatal has no other pod try a run of which no further trial could be carried through.
+// finalIfFatal makes a [runner.Fatal] error [detached.Final]: another pod could not complete a
+// trial either.
 func finalIfFatal(err error) error {
 	if runner.IsFatal(err) {
 		return detached.Final(err)

@@ -56,7 +56,7 @@ func underSignals(stderr io.Writer, command func(context.Context) error) error {
 					return
 				}
 				text, end := answer(count, owed)
-				if terminalWidth(stderr) > 0 {
+				if escapes(stderr) {
 					text = "\n" + text // after the line that says what goes on
 				}
 				fmt.Fprint(stderr, text)

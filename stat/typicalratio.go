@@ -29,7 +29,7 @@ func TypicalDifference(a, b []float64, o Options) Estimate {
 }
 
 // Apart returns y minus x for independent estimates, with an interval combined from
-// both.
+// both (MOVER, see [TypicalRatio]).
 func Apart(x, y Estimate) Estimate {
 	e := Estimate{Value: y.Value - x.Value, Level: x.Level}
 	e.Low = e.Value - math.Hypot(y.Value-y.Low, x.High-x.Value)
@@ -37,6 +37,8 @@ func Apart(x, y Estimate) Estimate {
 	return typicalChange(e, x, y)
 }
 
+// typicalChange completes the difference e of x and y with the standard error that its interval
+// implies.
 func typicalChange(e, x, y Estimate) Estimate {
 	e.SE, e.Blocks = math.NaN(), min(x.Blocks, y.Blocks)
 	if e.Low < e.High && Finite(e.High-e.Low) {

@@ -182,15 +182,15 @@ func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, err
 	}
 	jobs, err := c.jobs(ctx, namespace, selector)
 	if err != nil {
-		return nil, refused(err)
+		return nil, c.refused(err)
 	}
 	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector + "," + partLabel + "=" + partRun})
 	if err != nil {
-		return nil, refused(fmt.Errorf("list the pods of detached runs: %w", err))
+		return nil, c.refused(fmt.Errorf("list the pods of detached runs: %w", err))
 	}
 	states, err := c.kube.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return nil, refused(fmt.Errorf("read the progress of detached runs: %w", err))
+		return nil, c.refused(fmt.Errorf("read the progress of detached runs: %w", err))
 	}
 	var out []seen
 	for i := range jobs {
@@ -201,9 +201,9 @@ func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, err
 }
 
 // refused adds a hint to a refusal: many users may read only some namespaces.
-func refused(err error) error {
+func (c *Cluster) refused(err error) error {
 	if apierrors.IsForbidden(err) {
-		return errs.WithHint(err, "name the namespace of the runs with -n; meshtrial cluster check --feature %q lists the rights", rights.DetachedRuns)
+		return errs.WithHint(err, "name the namespace of the runs with -n; meshtrial cluster check --feature %q%s lists the rights", rights.DetachedRuns, c.words)
 	}
 	return err
 }
