@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,9 +79,9 @@ func TestPrepareRetriesHandshakes(t *testing.T) {
 
 // A request that was sent may have been executed, so it is not sent again.
 func TestPrepareSendsOnce(t *testing.T) {
-	sent := 0
+	var sent atomic.Int32
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		sent++
+		sent.Add(1)
 		<-r.Context().Done()
 	}))
 	defer server.Close()
@@ -92,7 +93,7 @@ func TestPrepareSendsOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Get(server.URL); err == nil || sent != 1 {
-		t.Errorf("%v after %d requests", err, sent)
+	if _, err := client.Get(server.URL); err == nil || sent.Load() != 1 {
+		t.Errorf("%v after %d requests", err, sent.Load())
 	}
 }
