@@ -85,14 +85,14 @@ func (d *deployed) awaitEndpoints(ctx context.Context) error {
 			if apierrors.IsForbidden(err) {
 				return nil
 			}
-			if err != nil {
+			if err != nil && !kubernetes.Transient(err) {
 				return fmt.Errorf("endpoints of Service %s: %w", w.Name, err)
 			}
-			if hasReady(found.Items, uid) {
+			if err == nil && hasReady(found.Items, uid) {
 				break
 			}
-			if err := wake.Pause(ctx, toldLook); err != nil {
-				return fmt.Errorf("wait for an endpoint of Service %s: %w", w.Name, err)
+			if ended := wake.Pause(ctx, toldLook); ended != nil {
+				return errors.Join(fmt.Errorf("wait for an endpoint of Service %s: %w", w.Name, ended), err)
 			}
 		}
 	}

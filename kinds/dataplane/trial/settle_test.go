@@ -140,6 +140,11 @@ func TestAwaitEndpoints(t *testing.T) {
 		}
 		kube, begin := fakecluster.New(slice("a", &no), slice("b", nil)), time.Now()
 		time.AfterFunc(3*time.Second, func() { kube.Tracker().Add(slice("c", &yes)) })
+		looks := 0
+		kube.PrependReactor("list", "endpointslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+			looks++
+			return looks == 1, nil, apierrors.NewServiceUnavailable("the API server is busy for a moment")
+		})
 		d := &deployed{
 			Site:     &site.Site{Kube: kube, Namespace: "n"},
 			topology: topology{servers: map[dataplane.Variant]mesh.Workload{{}: {Name: "server"}}},

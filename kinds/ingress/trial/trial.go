@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/ingress"
 	"github.com/meshtrial/meshtrial/kinds/ingress/verdict"
@@ -181,6 +182,9 @@ func until(ctx context.Context, limit, every time.Duration, done func(context.Co
 func (t *trial) awaitProgrammed(ctx context.Context, limit time.Duration) error {
 	late, err := until(ctx, limit, lookEvery, func(ctx context.Context) (bool, error) {
 		gateway, err := t.client("Gateway").Get(ctx, t.world.name(), metav1.GetOptions{})
+		if kubernetes.Transient(err) {
+			return false, nil
+		}
 		if err != nil {
 			return false, fmt.Errorf("read Gateway %s: %w", t.world.name(), err)
 		}

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	xdscontrol "github.com/meshtrial/meshtrial/drive/xds/control"
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
@@ -60,6 +62,11 @@ func TestNeverProgrammed(t *testing.T) {
 	}
 	gateway.Object["status"] = map[string]any{"addresses": []any{map[string]any{"value": "10.0.0.1"}}, "conditions": []any{map[string]any{"type": "Programmed", "status": "True"}}}
 	tr := trialOf(t, l, gateway)
+	looks := 0
+	tr.objects.(*fake.FakeDynamicClient).PrependReactor("get", "gateways", func(clienttesting.Action) (bool, runtime.Object, error) {
+		looks++
+		return looks == 1, nil, apierrors.NewServiceUnavailable("the API server is busy for a moment")
+	})
 	if err := tr.awaitProgrammed(t.Context(), time.Minute); err != nil || tr.address != "10.0.0.1:80" {
 		t.Errorf("at %q: %v", tr.address, err)
 	}
