@@ -37,7 +37,7 @@ func (Mesh) Check(_ context.Context, _ *rest.Config, proxies []mesh.Proxy) ([]re
 }
 
 // Decorate rejects sidecars.
-func (Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
+func (Mesh) Decorate(w mesh.Workload, _ *corev1.PodTemplateSpec) error {
 	if w.Proxy != nil {
 		return fmt.Errorf("workload %s asks for a sidecar, but the mesh is none", w.Name)
 	}

@@ -172,7 +172,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	s.Check("routes-unserved-before", early == 0, "%d of %d routes were served before the change that creates them was sent", early, len(e.Routes))
 	e.schedule(&s, events, l)
 	// A late request makes the time of the route it was for coarser, which "known to within" shows.
-	s.Check("requests-in-time", float64(tardy) <= l.Of(requestsLateShare)*float64(len(e.Routes)), "requests to %d of %d added routes were sent more than %v and a tenth of the time to be served late", tardy, len(e.Routes), most)
+	s.Check("requests-in-time", float64(tardy) <= l.Of(requestsLateShare)*float64(len(e.Routes)), "requests to %d of %d added routes were late by more than %v and a tenth of the time until the route was served", tardy, len(e.Routes), most)
 	s.CheckControlPlane(&e.Control)
 	s.Check("gateway-lived", slices.Equal(e.Gateway.Before, e.Gateway.After), "the gateway's pods from the window's start to its end: %v, %v", e.Gateway.Before, e.Gateway.After)
 	s.Add(e.Unread...)

@@ -131,7 +131,7 @@ func (c *controlPods) away(ctx context.Context, kind string, killed *execution, 
 			if err == nil {
 				err = untilNoneRuns(ctx, kind, victims)
 			}
-			return fmt.Sprintf("%s; %d Deployments of %s have no pods", text, len(all), c.what), err
+			return fmt.Sprintf("%s; no Deployment of %s has pods", text, c.what), err
 		},
 		end: func(ctx context.Context) error {
 			var failed []error

@@ -85,7 +85,7 @@ func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.Cer
 		if err := h.untilShown(ctx, m, pods, func(_ int, c mesh.Certificate) bool { return c.ExpiredAt(time.Now()) }); err != nil {
 			return "", fmt.Errorf("not every certificate of %s has expired: %w", c.Service, err)
 		}
-		return fmt.Sprintf("the certificates of %d proxies of %s have expired", len(pods), c.Service), nil
+		return fmt.Sprintf("the certificates of %s of %s have expired", words.Plural(len(pods), "proxy"), c.Service), nil
 	}
 	return away, nil
 }

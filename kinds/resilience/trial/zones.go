@@ -62,7 +62,7 @@ func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
 		return err
 	}
 	if drains && len(open) < 2 {
-		return errs.WithHint(errs.Usage("a step drains a node, and %d nodes are schedulable: its pods would have nowhere to go", len(open)), needsNodes)
+		return errs.WithHint(errs.Usage("a step drains a node, and no other node is schedulable: its pods would have nowhere to go"), needsNodes)
 	}
 	zones := len(zonesOf(open))
 	if zoned && zones < resilience.ZonesNeeded {

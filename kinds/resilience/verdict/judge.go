@@ -154,7 +154,7 @@ func checkLogs(s *verdict.Sheet, c Collected) {
 	// A proxy and its agent write to one pipe, and may tear each other's lines. What such a line said
 	// is known from the others if the ledger reconciles without it.
 	if c.Lines.Damaged > 0 && !c.Ledger.Reconciled {
-		problems = append(problems, fmt.Sprintf("damaged in proxies' logs: %s", words.Plural(c.Lines.Damaged, "line")))
+		problems = append(problems, words.Plural(c.Lines.Damaged, "damaged line")+" in proxies' logs")
 	}
 	if c.Over > 0 {
 		problems = append(problems, fmt.Sprintf("%d log entries exceed a trial's limit: use a shorter timeline or a lower rate", c.Over))

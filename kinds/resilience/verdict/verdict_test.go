@@ -97,7 +97,7 @@ func TestOf(t *testing.T) {
 		}, fails: "logs", detail: "log of bar-1/worker: reset\nlog of front-2/proxy: gone"},
 		{name: "torn lines", change: func(j *judged) {
 			j.seen.Collected.Lines.Damaged, j.seen.Collected.Ledger = 4, Ledger{Requests: 100, Unreconciled: 1}
-		}, fails: "logs", detail: "damaged in proxies' logs: 4 lines", warns: noteUnreconciled},
+		}, fails: "logs", detail: "4 damaged lines in proxies' logs", warns: noteUnreconciled},
 		{name: "torn lines that nothing misses", change: func(j *judged) { j.seen.Collected.Lines.Damaged = 4 }},
 		{name: "more logs than there is room for", change: func(j *judged) { j.seen.Collected.Over = 3 }, fails: "logs",
 			detail: "3 log entries exceed a trial's limit"},
