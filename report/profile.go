@@ -272,7 +272,7 @@ func ProfileFunctions(s profile.Summary, callees bool, top int) Table {
 			weight = c.Cumulative
 		}
 		if weight <= 0 || s.Kind == profile.KindCPU && !profile.Tells(weight, s.Total, s.Samples) {
-			continue // its share is unknown
+			continue // no cost, or too few samples for its share
 		}
 		t.Rows = append(t.Rows, []Text{{S: profileShare(s, c.Flat, !callees)}, {S: profileShare(s, c.Cumulative, callees)}, {S: strings.TrimSpace(c.Function)}})
 	}

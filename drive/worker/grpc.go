@@ -39,9 +39,9 @@ func (w *Worker) grpcsServer(l net.Listener) (server, error) {
 // calls beyond these, grow their stacks in each call.
 const handlers = 64
 
-// grpcWindow is the flow-control window of a stream and of a connection, in bytes. A window that is
-// given also turns off grpc-go's estimate of the bandwidth-delay product, which answers almost
-// every message with a PING.
+// grpcWindow is the flow-control window of a stream and of a connection, in bytes. Setting one also
+// turns off grpc-go's estimate of the bandwidth-delay product, which sends a PING for almost every
+// message.
 const grpcWindow = 1 << 20
 
 func (w *Worker) newGRPCServer(more ...grpc.ServerOption) *grpc.Server {
