@@ -212,7 +212,7 @@ func (t *timeline) end(ctx context.Context, o *occurrence, planned time.Time) er
 func (t *timeline) revertAll(ctx context.Context) error {
 	ctx, cancel := ending.Within(ctx, RevertTime)
 	defer cancel()
-	limit := time.Now().Add(RevertTime)
+	limit, _ := ctx.Deadline()
 	standing := slices.Clone(t.standing) // nothing begins any more
 	errs := make([]error, len(standing))
 	var wait sync.WaitGroup
