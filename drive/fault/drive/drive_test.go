@@ -20,7 +20,7 @@ import (
 type recorder struct {
 	mu   sync.Mutex
 	did  []string
-	fail map[string]error  // by "begin NAME", "prove NAME", "ready NAME", "end NAME"
+	fail map[string]error  // by "begin NAME", "prove NAME", "prepare NAME", "end NAME"
 	slow time.Duration     // of proofs
 	then map[string]func() // called after it, by the same key
 }
@@ -38,7 +38,7 @@ func (r *recorder) note(what string) error {
 func (r *recorder) Prepare(_ context.Context, o fault.Occurrence) (drive.Execution, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.fail["ready "+o.Name]; err != nil {
+	if err := r.fail["prepare "+o.Name]; err != nil {
 		return nil, err
 	}
 	return &execution{r, o.Name}, nil
@@ -154,7 +154,7 @@ func stepsOnTime(t *testing.T) (wrong []string, late time.Duration) {
 
 func TestStepErrors(t *testing.T) {
 	broken := errors.New("out of order")
-	r := &recorder{fail: map[string]error{"ready a": broken, "begin b": broken, "prove c": broken, "end d": broken, "end e": broken}}
+	r := &recorder{fail: map[string]error{"prepare a": broken, "begin b": broken, "prove c": broken, "end d": broken, "end e": broken}}
 	events, _, err := run(t, t.Context(), r, fault.Timeline{Duration: 2 * time.Second, Steps: []fault.Step{
 		step("a", 10*ms, 0), step("b", 20*ms, 0), step("c", 30*ms, 0), step("d", 40*ms, 0), step("e", 50*ms, 50*ms),
 	}}, nil)

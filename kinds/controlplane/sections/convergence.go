@@ -139,7 +139,7 @@ func edgesTable(f record.Findings) report.Table {
 			column := struct {
 				Head, Name string
 				Keep       int
-			}{edge.head + " " + q.Head(), "convergence_" + edge.name + "_" + q.Name(), max(1, 5-i)}
+			}{edge.head + " " + q.Head(), "convergence_" + edge.name + "_" + q.Name(), max(1, 5-i)} // 0 keeps a column at any width
 			if q == 0.5 {
 				column.Name, column.Keep = "convergence_"+edge.name, 9
 			}
