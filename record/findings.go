@@ -264,8 +264,8 @@ type CellSummary struct {
 // and by their latency from intended send time.
 type LatencyByBlock struct {
 	Blocks []int `json:"blocks"` // with a valid trial, ascending
-	// EdgesUS has the upper ends of the latency ranges, ascending. Counts has one
-	// number per range in each block.
+	// EdgesUS has the edges of the latency ranges, ascending, one more than there are
+	// ranges. Counts has one number per range in each block.
 	EdgesUS []float64 `json:"edges_us"`
 	Counts  [][]int64 `json:"counts"`
 }
