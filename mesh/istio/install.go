@@ -154,7 +154,7 @@ func revisionsLeft(ctx context.Context, kube kubernetes.Interface) (map[string]b
 		if err == nil {
 			pods, err = kube.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 		}
-		if kubernetes.Transient(err) && wake.Pause(ctx, othersEvery) == nil {
+		if kubernetes.Transient(err) && time.Since(began) < endTime && wake.Pause(ctx, othersEvery) == nil {
 			continue
 		}
 		if err != nil {
