@@ -23,7 +23,7 @@ import (
 
 // Version is the version of the rules. Increase it when the same evidence under the same
 // limits may get another verdict.
-const Version = 4
+const Version = 5
 
 // Limit is a bound that a check compares with.
 type Limit struct {
