@@ -257,7 +257,7 @@ func engines(s *sight) (detail, mend string) {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return strings.Join(names, ", ") + " run outside the lab and may start work at any time", "stop them while you measure: systemctl stop " + strings.Join(names, " ")
+	return "outside the lab, these may start work at any time: " + strings.Join(names, ", "), "stop them while you measure: systemctl stop " + strings.Join(names, " ")
 }
 
 func perf(s *sight) (detail, mend string) {
