@@ -156,7 +156,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 			r["proc/90/stat"] = process("90", "dockerd", "1 1")
 			r["proc/91/stat"] = process("91", "kubelet", "1 1")
 			r["proc/91/status"] = file("NSpid:\t91\t7\n") // a lab's own
-		}, "containers", Warning, "dockerd run", "systemctl stop dockerd", ""},
+		}, "containers", Warning, "any time: dockerd", "systemctl stop dockerd", ""},
 		"no perf": {func(_ fstest.MapFS, h *fakeHost) { h.programs = nil }, "perf", Warning, "not installed", "linux-perf", ""},
 		"no proc": {func(r fstest.MapFS, _ *fakeHost) { delete(r, "proc/stat") }, "steal time", Warning, "not known", "mount", ""},
 	} {

@@ -11,7 +11,10 @@ import (
 	"strings"
 )
 
-// boot runs a machine until it powers off. Its console log is next to the transcript.
+// consoleOf returns the path of a machine's console log, which is next to its transcript.
+func consoleOf(transcript string) string { return transcript + ".console" }
+
+// boot runs a machine until it powers off.
 func (o options) boot(ctx context.Context, m machine, disk, transcript string) error {
 	root := filepath.Join(o.work, m.name)
 	kernel, err := only(root, "boot/vmlinuz-*")
@@ -29,7 +32,7 @@ func (o options) boot(ctx context.Context, m machine, disk, transcript string) e
 		"-display", "none", "-monitor", "none", "-no-reboot", "-nic", "none",
 		"-kernel", kernel, "-initrd", initrd, "-append", "root=/dev/vda rw console=ttyS0 panic=1",
 		"-drive", "file="+disk+",if=virtio,format=raw,cache=unsafe",
-		"-serial", "file:"+transcript+".console", "-serial", "file:"+transcript)
+		"-serial", "file:"+consoleOf(transcript), "-serial", "file:"+transcript)
 }
 
 // only returns the single file below root that matches a pattern.

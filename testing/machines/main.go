@@ -15,6 +15,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -151,6 +152,13 @@ func (o options) try(ctx context.Context, m machine, out io.Writer) ([]step, err
 	text, err := os.ReadFile(transcript)
 	if err != nil {
 		return nil, err
+	}
+	console, err := os.ReadFile(consoleOf(transcript))
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Contains(console, []byte("Kernel panic")) {
+		fmt.Fprintf(out, "%-12s its kernel panicked, which code that changes itself can cause under emulation: run it again\n", m.name)
 	}
 	steps := parse(string(text))
 	for _, s := range steps {

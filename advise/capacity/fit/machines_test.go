@@ -85,7 +85,7 @@ func TestUnlikeMachines(t *testing.T) {
 		t.Errorf("what is held out is of another machine: %v", err)
 	}
 	most.Trials = most.Trials[4:]
-	if _, err := Fit([]record.Run{most}, options); err == nil || !strings.Contains(err.Error(), "1 are left out: istiod on n, and in most trials on m") {
+	if _, err := Fit([]record.Run{most}, options); err == nil || !strings.Contains(err.Error(), "left out: 1 (istiod on n, and in most trials on m)") {
 		t.Errorf("one trial of each machine: %v", err)
 	}
 }
