@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // The script that tries the program, and the studies that it runs: one of each kind, as small
@@ -148,6 +150,10 @@ func command(ctx context.Context, name string, args ...string) error {
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
+	// If mmdebstrap is killed, this machine's /dev, /proc and /sys stay mounted in a root file
+	// system that is then removed.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
 	if err := cmd.Run(); err != nil {
 		text := strings.TrimSpace(said.String())
 		return errors.Join(fmt.Errorf("%s: %w: %s", name, err, text[max(0, len(text)-2000):]), ctx.Err())
