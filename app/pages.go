@@ -532,7 +532,7 @@ func (p *Pages) reportOf(a Analyzed) (page report.Page, err error) {
 		began = p.now.began
 	}
 	p.mu.Unlock()
-	status := standing(run, plan, progress, going, began, time.Now())
+	status := standing(run, a.Findings.Validity, plan, progress, going, began, time.Now())
 	status.Run = idOf(path)
 	resumable := false
 	if launch != nil && !ended {

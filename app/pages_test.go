@@ -659,3 +659,15 @@ func TestPagesOfALargeRun(t *testing.T) {
 		t.Errorf("a header of 5 GB: %v", err)
 	}
 }
+
+// The analysis of a run rejects trials too, such as those that were less steady than the baseline's.
+func TestTrialsWords(t *testing.T) {
+	for want, v := range map[string]record.ValiditySummary{
+		"20 trials, 4 not valid": {Trials: 20, Valid: 16, Invalid: 4},
+		"1 trial, all valid":     {Trials: 1, Valid: 1},
+	} {
+		if got := trialsWords(v); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

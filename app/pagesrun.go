@@ -313,9 +313,9 @@ func TrialWords(plan *study.Plan, e runner.Event) string {
 	return fmt.Sprintf("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
 }
 
-// standing is the status of a run by its records at a moment. began is when it was started or
+// standing is the status of a run by its records and the validity of its trials at a moment. began is when it was started or
 // resumed, zero if unknown.
-func standing(run record.Run, plan *study.Plan, progress analysis.Progress, going bool, began, now time.Time) report.Status {
+func standing(run record.Run, valid record.ValiditySummary, plan *study.Plan, progress analysis.Progress, going bool, began, now time.Time) report.Status {
 	s := report.Status{Going: going}
 	n, most := len(run.Trials), plan.Study.Blocks.Max*plan.BlockSize()
 	ended := progress.Ended(going)
@@ -331,7 +331,7 @@ func standing(run record.Run, plan *study.Plan, progress analysis.Progress, goin
 	default:
 		s.Title = "Interrupted, " + at
 	}
-	s.Facts = []report.Fact{{Name: "trials", Text: trialsWords(run.Trials)}}
+	s.Facts = []report.Fact{{Name: "trials", Text: trialsWords(valid)}}
 	if n > 0 && going {
 		s.Facts = append(s.Facts, report.Fact{Name: "time", Text: timeWords(run.Trials, plan, began, now)})
 	}
@@ -342,17 +342,11 @@ func standing(run record.Run, plan *study.Plan, progress analysis.Progress, goin
 }
 
 // trialsWords counts trials; the report below says which checks failed.
-func trialsWords(trials []record.Trial) string {
-	invalid := 0
-	for i := range trials {
-		if !trials[i].Validity.Valid {
-			invalid++
-		}
+func trialsWords(v record.ValiditySummary) string {
+	if v.Invalid == 0 {
+		return words.Plural(v.Trials, "trial") + ", all valid"
 	}
-	if invalid == 0 {
-		return words.Plural(len(trials), "trial") + ", all valid"
-	}
-	return fmt.Sprintf("%s, %d not valid", words.Plural(len(trials), "trial"), invalid)
+	return fmt.Sprintf("%s, %d not valid", words.Plural(v.Trials, "trial"), v.Invalid)
 }
 
 // pauseOfRuns is the shortest gap between two trials that counts as a resume.
