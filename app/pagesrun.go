@@ -313,8 +313,8 @@ func TrialWords(plan *study.Plan, e runner.Event) string {
 	return fmt.Sprintf("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
 }
 
-// standing is the status of a run by its records and the validity of its trials at a moment. began is when it was started or
-// resumed, zero if unknown.
+// standing is the status of a run at a moment, by its records and the validity of its trials.
+// began is when it was started or resumed, zero if unknown.
 func standing(run record.Run, valid record.ValiditySummary, plan *study.Plan, progress analysis.Progress, going bool, began, now time.Time) report.Status {
 	s := report.Status{Going: going}
 	n, most := len(run.Trials), plan.Study.Blocks.Max*plan.BlockSize()

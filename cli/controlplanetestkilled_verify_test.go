@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
-// TestControlPlaneTestKilled kills `meshtrial controlplane-test` once it has created objects in
-// somebody's namespace: `meshtrial cluster restore` deletes all of them.
+// TestControlPlaneTestKilled kills `meshtrial controlplane-test` while its objects exist. `meshtrial
+// cluster restore` must delete them all.
 func TestControlPlaneTestKilled(t *testing.T) {
 	m, l := labtest.Shared(t)
 	const namespace = "push-test-killed"

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // stalling accepts connections, the first of which get no handshake.
@@ -29,6 +31,17 @@ func (l *stalling) Accept() (net.Conn, error) {
 		l.held = append(l.held, c)
 	}
 	return l.Listener.Accept()
+}
+
+// preparedClient returns a client of a server by a prepared configuration with these limits.
+func preparedClient(t *testing.T, server *httptest.Server, limit func(*http.Transport)) *http.Client {
+	transport := server.Client().Transport.(*http.Transport)
+	limit(transport)
+	config := &rest.Config{Host: server.URL, Transport: transport}
+	Prepare(config)
+	client, err := rest.HTTPClientFor(config)
+	must.OK(t, err)
+	return client
 }
 
 func TestPrepareRetriesHandshakes(t *testing.T) {
@@ -51,14 +64,7 @@ func TestPrepareRetriesHandshakes(t *testing.T) {
 					c.Close()
 				}
 			}()
-			transport := server.Client().Transport.(*http.Transport)
-			transport.TLSHandshakeTimeout = 100 * time.Millisecond
-			config := &rest.Config{Host: server.URL, Transport: transport}
-			Prepare(config)
-			client, err := rest.HTTPClientFor(config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := preparedClient(t, server, func(tr *http.Transport) { tr.TLSHandshakeTimeout = 100 * time.Millisecond })
 			response, err := client.Post(server.URL, "text/plain", bytes.NewReader([]byte("body")))
 			if !tt.ok {
 				if err == nil || answered != 0 {
@@ -85,14 +91,7 @@ func TestPrepareSendsOnce(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	transport := server.Client().Transport.(*http.Transport)
-	transport.ResponseHeaderTimeout = 100 * time.Millisecond
-	config := &rest.Config{Host: server.URL, Transport: transport}
-	Prepare(config)
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := preparedClient(t, server, func(tr *http.Transport) { tr.ResponseHeaderTimeout = 100 * time.Millisecond })
 	if _, err := client.Get(server.URL); err == nil || sent.Load() != 1 {
 		t.Errorf("%v after %d requests", err, sent.Load())
 	}
